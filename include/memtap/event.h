@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Wire records: what the BPF programs put into the rings and user space reads.
+ *
+ * Plain structs of fixed-width integers only: no pointers, bool or enum
+ * members, explicit padding, 8-byte alignment. New fields go at the end; a
+ * reader skips what it does not know by hdr.size.
+ *
+ * struct mt_hdr (32 bytes), first in every record:
+ *
+ *   offset  type  field   meaning
+ *        0  u16   size    whole record, header included, multiple of 8
+ *        2  u8    type    enum mt_rec
+ *        3  u8    flags   MT_F_*
+ *        4  u16   cpu     processor the record was written on
+ *        6  u16   site    index into the `sites` map: which probe fired
+ *        8  u32   tgid    process, in the reader's PID namespace
+ *       12  u32   tid     thread, likewise
+ *       16  u32   start   start time of the process, ticks of 10 ms since boot
+ *                         (field 22 of /proc/PID/stat), low 32 bits
+ *       20  u16   fn      enum mt_fn: which traced function
+ *       22  u16   strlen  bytes of text behind the fixed part, 0 = none
+ *       24  u64   time    ns, boot-time clock; of the return for allocations,
+ *                         of the entry for frees, marks and launches
+ */
+#ifndef MEMTAP_EVENT_H
+#define MEMTAP_EVENT_H
+
+#ifdef __bpf__
+#include "vmlinux.h"
+#else
+#include <linux/types.h>
+#endif
+
+enum mt_rec {
+	MT_REC_NONE = 0,
+	MT_REC_CALL = 1,   /* struct mt_call: one finished call of a C function */
+	MT_REC_PTA = 2,    /* struct mt_pta: one allocator report of torch_npu */
+	MT_REC_FORK = 3,   /* struct mt_task, lifecycle ring */
+	MT_REC_EXEC = 4,
+	MT_REC_EXIT = 5,
+};
+
+#define MT_F_TRUNC  0x01 /* the text was longer than its room */
+#define MT_F_NOTEXT 0x02 /* the text could not be read */
+#define MT_F_STALE  0x04 /* in-flight state of this key was overwritten before */
+
+/*
+ * Traced functions. One number an event meaning, not a symbol: aliases and
+ * generations of one function share it. Order is part of the wire format.
+ */
+enum mt_fn {
+	MT_FN_NONE = 0,
+	/* HAL: a0 = address or handle, a1 = size, a2 = flag (alloc) or
+	 * side | devid << 32 (create), a3 = module_id | pg_type << 32 (create),
+	 * a4 = mem_type (create) */
+	MT_FN_HAL_ALLOC,
+	MT_FN_HAL_FREE,     /* a0 = address */
+	MT_FN_HAL_CREATE,
+	MT_FN_HAL_RELEASE,  /* a0 = handle */
+	MT_FN_HOST_REG,     /* a0 = address, a1 = size, a2 = flag */
+	MT_FN_HOST_UNREG,   /* a0 = address */
+	/* ACL */
+	MT_FN_ACL_INIT,
+	MT_FN_ACL_FINI,
+	MT_FN_SET_DEVICE,   /* a0 = logical device */
+	MT_FN_STREAM_ID,    /* a0 = stream, a1 = id */
+	MT_FN_OOM,          /* a0 = size, a1 = flag of the last refused halMemAlloc,
+	                     * a2 = refused calls within the enclosing one */
+	MT_FN_FUNC_NAME,    /* a0 = handle or stub; text = kernel name */
+	/* runtime launches: a0 = name source (handle, stub or program),
+	 * a1 = stream, a2 = tiling key, a3 = enum mt_name; text = kernel name */
+	MT_FN_LAUNCH,
+	/* mstx: a0 = stream or range id, a1 = domain, a2 = enum mt_mstx_src;
+	 * text = message */
+	MT_FN_MSTX_MARK,
+	MT_FN_MSTX_START,   /* ret = range id of the library (0: none) */
+	MT_FN_MSTX_END,     /* a0 = range id */
+	/* pools: a0 = address, a1 = size; text = type name of the pool */
+	MT_FN_MS_ALLOC,
+	MT_FN_MS_FREE,
+	/* fall-backs of torch_npu: a0 = address, a1 = size, a2 = device,
+	 * a3 = allocator object */
+	MT_FN_PTA_ALLOC,
+	MT_FN_PTA_FREE,
+	MT_FN_PTA_REPORT,   /* struct mt_pta */
+	MT_FN_C10_REPORT,   /* struct mt_pta; see there */
+	MT_FN_SEGMENT,      /* a0 = address, a1 = size, a2 = policy */
+	/* guards: no record of their own */
+	MT_FN_ENCLOSING,    /* acl/rt allocation call around halMemAlloc */
+	MT_FN_TASK,         /* lifecycle records */
+	MT_FN_MAX
+};
+
+/* Where the name of a launched kernel comes from (a3 of MT_FN_LAUNCH). */
+enum mt_name {
+	MT_NAME_NONE = 0,   /* no name source: a0 is 0 */
+	MT_NAME_HANDLE = 1, /* function handle; text read from the object behind */
+	MT_NAME_STUB = 2,   /* host stub address */
+	MT_NAME_PROGRAM = 3,/* program handle + tiling key; text as for HANDLE */
+	MT_NAME_STRING = 4, /* text passed by the caller */
+};
+
+enum mt_mstx_src { MT_MSTX_LIB = 0, MT_MSTX_PY = 1 };
+
+struct mt_hdr {
+	__u16 size;
+	__u8 type;
+	__u8 flags;
+	__u16 cpu;
+	__u16 site;
+	__u32 tgid;
+	__u32 tid;
+	__u32 start;
+	__u16 fn;
+	__u16 strlen;
+	__u64 time;
+};
+
+/*
+ * struct mt_call: offset 32 u64 begin (entry time), 40 s64 ret (0 for calls
+ * whose return is not probed), 48 u64 a[5], 88 text.
+ */
+struct mt_call {
+	struct mt_hdr h;
+	__u64 begin;
+	__s64 ret;
+	__u64 a[5];
+};
+
+#define MT_NAME_LEN 128 /* kernel and type names, NUL included */
+#define MT_MSG_LEN  256 /* mstx messages; the vendor prints 254 at most */
+
+struct mt_call_name {
+	struct mt_call c;
+	char text[MT_NAME_LEN];
+};
+
+struct mt_call_msg {
+	struct mt_call c;
+	char text[MT_MSG_LEN];
+};
+
+/*
+ * struct mt_pta: the 56 bytes of torch_npu's MemoryUsage as they lie in the
+ * target (layouts A, B, C: spec ascend-abi.md 2.7.1). For MT_FN_C10_REPORT the
+ * arguments of c10::reportMemoryUsageToProfiler are put in the common fields
+ * and byte 0, 1 hold the device type and index, byte 2..4 are 0xff.
+ */
+struct mt_pta {
+	struct mt_hdr h;
+	__u8 raw[8];
+	__u64 ptr;
+	__s64 size;
+	__s64 allocated;
+	__s64 reserved;
+	__s64 active;
+	__u64 stream;
+};
+
+/* Lifecycle: tgid/tid of the header are the (new) task's. */
+struct mt_task {
+	struct mt_hdr h;
+	__u32 ptgid;   /* FORK: the parent process */
+	__u32 code;    /* EXIT: exit code as in task_struct */
+	char comm[16];
+};
+
+_Static_assert(sizeof(struct mt_hdr) == 32, "wire header");
+_Static_assert(sizeof(struct mt_call) == 88, "wire call");
+_Static_assert(sizeof(struct mt_pta) == 88, "wire pta");
+_Static_assert(sizeof(struct mt_task) == 56, "wire task");
+
+/* ---- maps shared by both sides ---- */
+
+/* Why something seen has no record. Order is part of the file format. */
+enum mt_loss {
+	MT_LOSS_RING = 0,   /* events ring full */
+	MT_LOSS_FAULT,      /* target memory was not readable */
+	MT_LOSS_INFLIGHT,   /* no room for in-flight state at the entry */
+	MT_LOSS_MAX
+};
+
+struct mt_loss_key {
+	__u16 site;
+	__u16 reason;
+	__s32 device;  /* physical device, -1 = unknown */
+};
+
+struct mt_loss_val {
+	__u64 count;
+	__u64 first;
+	__u64 last;
+};
+
+/* Per site and CPU. seen = submitted + lost, exactly (design.md, Accounting). */
+struct mt_site_stat {
+	__u64 entry;     /* entries that passed the filter */
+	__u64 seen;      /* finished calls: a record was due */
+	__u64 submitted; /* records handed to the ring */
+	__u64 lost;      /* sum over reasons */
+	__u64 orphan;    /* returns without an entry (began before the attach) */
+	__u64 stale;     /* entries that replaced an unfinished one of the same key */
+	__u64 nested;    /* calls inside one of the same class: no event by rule */
+};
+
+/* One probe site. Index = cookie (or the number patched into the program). */
+struct mt_site {
+	__u16 fn;        /* enum mt_fn */
+	__u16 flags;     /* MT_SITE_* */
+	__s16 sp_off;    /* sp at the site + sp_off = sp at function entry */
+	__s8 arg[5];     /* meaning by fn: argument indices, -1 = none */
+	__u8 name_kind;  /* enum mt_name, launches */
+};
+
+#define MT_SITE_RET    0x0001 /* fires at a return: uretprobe or `ret` */
+#define MT_SITE_STACK  0x0002 /* some argument lies on the stack */
+
+struct mt_cfg {
+	__u32 all;         /* 1: every process but self */
+	__u32 self;        /* tgid of memtap, in the initial namespace */
+	__u32 cgroup;      /* 1: only tasks below cgroups[0] */
+	__u32 pidns_level; /* level of memtap's PID namespace, 0 = initial */
+	__u32 follow;      /* 1: children of targets become targets */
+	__u32 pad;
+	__u64 wake_bytes;  /* wake the reader when this much waits in the ring */
+};
+
+struct mt_target {
+	__u32 start;       /* as in mt_hdr */
+	__u32 pad;
+};
+
+#define MT_MAX_SITES 4096
+
+#endif

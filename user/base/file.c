@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Files and clocks: careful creation, full writes, bounded reads. */
+#include "base.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+int path__mkdirs(const char *path)
+{
+	char buf[PATH_MAX];
+	struct stat st;
+	size_t n = strlen(path);
+	char *p;
+
+	if (!n)
+		return -EINVAL;
+	if (n >= sizeof(buf))
+		return -ENAMETOOLONG;
+	memcpy(buf, path, n + 1);
+	for (p = buf + 1;; p++) {
+		char c = *p;
+
+		if (c != '/' && c != '\0')
+			continue;
+		*p = '\0';
+		if (mkdir(buf, 0750) && errno != EEXIST)
+			return -errno;
+		*p = c;
+		if (!c)
+			break;
+	}
+	if (stat(path, &st))
+		return -errno;
+	return S_ISDIR(st.st_mode) ? 0 : -ENOTDIR;
+}
+
+int path__create(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+	return fd < 0 ? -errno : fd;
+}
+
+int fd__write_all(int fd, const void *p, size_t n)
+{
+	const char *s = p;
+
+	while (n) {
+		ssize_t w = write(fd, s, n);
+
+		if (w < 0) {
+			if (errno == EINTR)
+				continue;
+			return -errno;
+		}
+		s += w;
+		n -= (size_t)w;
+	}
+	return 0;
+}
+
+ssize_t file__read(const char *path, size_t max, char **out)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	size_t len = 0, cap = 4096;
+	char *buf, *p;
+	ssize_t n, err;
+
+	*out = NULL;
+	if (fd < 0)
+		return -errno;
+	buf = malloc(cap);
+	if (!buf) {
+		err = -ENOMEM;
+		goto fail;
+	}
+	for (;;) {
+		n = read(fd, buf + len, cap - len - 1);
+		if (n < 0) {
+			if (errno == EINTR)
+				continue;
+			err = -errno;
+			goto fail;
+		}
+		if (!n)
+			break;
+		len += (size_t)n;
+		if (len > max) {
+			err = -EFBIG;
+			goto fail;
+		}
+		if (len + 1 < cap)
+			continue;
+		p = realloc(buf, cap *= 2);
+		if (!p) {
+			err = -ENOMEM;
+			goto fail;
+		}
+		buf = p;
+	}
+	buf[len] = '\0';
+	close(fd);
+	*out = buf;
+	return (ssize_t)len;
+fail:
+	free(buf);
+	close(fd);
+	return err;
+}
+
+static uint64_t now(clockid_t id)
+{
+	struct timespec ts;
+
+	clock_gettime(id, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
+}
+
+uint64_t clock__boot(void)
+{
+	return now(CLOCK_BOOTTIME);
+}
+
+uint64_t clock__real(void)
+{
+	return now(CLOCK_REALTIME);
+}

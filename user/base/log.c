@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Messages to stderr, one write a line so that lines of threads do not mix. */
+#include "base.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+static enum log_level max_level = LOG_INFO;
+static void (*before_hook)(void);
+
+void log__set_level(enum log_level level)
+{
+	max_level = level;
+}
+
+enum log_level log__level(void)
+{
+	return max_level;
+}
+
+void log__set_hook(void (*before)(void))
+{
+	before_hook = before;
+}
+
+void log__vprint(enum log_level level, const char *fmt, va_list ap)
+{
+	static const char *const tag[] = { "error: ", "warning: ", "", "debug: " };
+	int saved = errno;
+	char line[4096];
+	int n, m;
+
+	if (level > max_level)
+		return;
+	n = snprintf(line, sizeof(line), "memtap: %s", tag[level]);
+	m = vsnprintf(line + n, sizeof(line) - (size_t)n - 1, fmt, ap);
+	if (m < 0)
+		m = 0;
+	n += MT_MIN(m, (int)sizeof(line) - n - 2);
+	line[n++] = '\n';
+	if (before_hook)
+		before_hook();
+	(void)fd__write_all(STDERR_FILENO, line, (size_t)n);
+	errno = saved;
+}
+
+void log__print(enum log_level level, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	log__vprint(level, fmt, ap);
+	va_end(ap);
+}

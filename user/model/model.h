@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What events mean: live blocks, pools, devices, ranges and steps; and the
+ * rows that come out, which every writer understands.
+ */
+#ifndef MEMTAP_MODEL_H
+#define MEMTAP_MODEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Column "Event". */
+enum row_event {
+	ROW_SYSTEM,
+	ROW_MALLOC,
+	ROW_FREE,
+	ROW_ACCESS,
+	ROW_MSTX,
+	ROW_OP_LAUNCH,
+	ROW_KERNEL_LAUNCH,
+	ROW_OOM_DETAIL,
+	ROW_EVENT_MAX
+};
+
+/* Column "Event Type". */
+enum row_type {
+	ROW_ACL_INIT,
+	ROW_ACL_FINI,
+	ROW_START_TRACE,
+	ROW_STOP_TRACE,
+	ROW_LOST,
+	ROW_HAL,
+	ROW_HOST,
+	ROW_HOST_PINNED,
+	ROW_PTA,
+	ROW_PTA_WORKSPACE,
+	ROW_ATB,
+	ROW_MINDSPORE,
+	ROW_MARK,
+	ROW_RANGE_START,
+	ROW_RANGE_END,
+	ROW_KERNEL,      /* "KERNEL_LAUNCH" */
+	ROW_OOM_TRIGGER,
+	ROW_TYPE_MAX
+};
+
+/* Device column: a number >= 0, or one of these. */
+#define DEV_NA   (-1) /* "N/A" */
+#define DEV_HOST (-2) /* "host": HAL memory of type HOST (V-seed) */
+#define DEV_CPU  (-3) /* "cpu": registered host memory */
+
+/* Which attributes a row has. They are printed in this order (msleaks.md 3.4). */
+#define ATTR_BLOCK     0x00001u /* allocation_id, addr, size */
+#define ATTR_POOL      0x00002u /* total, used */
+#define ATTR_PINNED    0x00004u /* pinned:true */
+#define ATTR_OWNER     0x00008u /* owner:<text> */
+#define ATTR_PAGE      0x00010u /* page_type:<text>,alloc_type:<text> */
+#define ATTR_KERNEL    0x00020u /* streamId:<n or N/A>,taskId:<n or N/A> */
+#define ATTR_OOM       0x00040u /* func:<text>,req_size:<n>,flag:<decimal> */
+#define ATTR_LOST      0x00080u /* reason:<text>,probe:<text>,count:<n>,first:<ns>,last:<ns> */
+/* Additions of `record`, always behind the vendor's: */
+#define ATTR_ACTIVE    0x00100u /* active:<n> */
+#define ATTR_STREAM    0x00200u /* stream:0x<hex> */
+#define ATTR_PREATTACH 0x00400u /* preattach:true */
+#define ATTR_PHYS      0x00800u /* physical_device:<n> */
+#define ATTR_NSPID     0x01000u /* nspid:<n> */
+#define ATTR_NOTE      0x02000u /* note:<text>, free text without , { } " and newline */
+#define ATTR_LATE      0x04000u /* late:true: written after its time window */
+
+struct row {
+	uint64_t id;          /* per process from 1 */
+	enum row_event event;
+	enum row_type type;
+	const char *name;     /* column Name, not NUL-terminated; NULL = N/A */
+	uint32_t name_len;
+	uint32_t attrs;       /* ATTR_* */
+	uint64_t time;        /* ns since the epoch */
+	uint32_t pid, tid;
+	int32_t device;
+	uint64_t ptr;         /* MALLOC, FREE, ACCESS */
+	uint64_t allocation_id;
+	int64_t size;         /* negative: unknown (preattach FREE of HAL) */
+	uint64_t total, used, active;
+	const char *owner, *page_type, *alloc_type; /* static texts */
+	const char *note;
+	int64_t stream_id;    /* -1 = unknown */
+	uint64_t stream;
+	int32_t phys_device;
+	uint32_t nspid;
+	const char *oom_func;
+	uint64_t oom_size, oom_flag;
+	const char *lost_reason, *lost_probe;
+	uint64_t lost_count, lost_first, lost_last; /* ns since the epoch */
+
+	/* For the trace writer: */
+	uint64_t kernel_index; /* launches of the process up to here, this one included */
+	uint64_t range_id;     /* ROW_RANGE_START/END */
+	uint64_t step_id;      /* of a range named "step start", else 0 */
+	uint64_t begin_time, begin_kernel; /* RANGE_END: of its start; FREE: of the MALLOC */
+	uint32_t born_step;    /* FREE: step number in which the block was allocated, 0 = none */
+	uint32_t steps_lived;  /* FREE: step starts between MALLOC and FREE */
+};
+
+/* Texts of the columns, e.g. "MALLOC", "PTA_WORKSPACE". */
+const char *row_event__name(enum row_event e);
+const char *row_type__name(enum row_type t);
+
+#endif

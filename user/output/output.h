@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writers of the vendor's files from rows: dump csv, dump db, trace json; the
+ * vendor's row order with its journal; recovery after a killed run.
+ */
+#ifndef MEMTAP_OUTPUT_H
+#define MEMTAP_OUTPUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "model/model.h"
+
+enum out_format { OUT_CSV, OUT_DB };
+enum out_order { OUT_ORDER_TIME, OUT_ORDER_BLOCK };
+enum out_timeline { OUT_TIMELINE_REAL, OUT_TIMELINE_KERNEL };
+
+struct out_opts {
+	const char *dir;            /* created when missing, mode 0750 */
+	enum out_format format;
+	enum out_order order;
+	enum out_timeline timeline;
+	bool vendor;                /* front end: no attribute or row the vendor has not */
+	uint64_t start_real;        /* start of the capture: zero of the real time axis */
+};
+
+/*
+ * All output of a run. Files are made lazily on their first row, below
+ * DIR/dump and DIR/trace, named after local time; 0600.
+ */
+struct out;
+
+/* 0 or -errno (the directory cannot be made or written: message printed). */
+int out__open(const struct out_opts *opts, struct out **o);
+/*
+ * One row, in time order. Everything the row points to is copied. 0 or the
+ * -errno of the first failed write; after a failure further rows are counted
+ * as unwritten and nothing already written is touched.
+ */
+int out__row(struct out *o, const struct row *r);
+/* Hand everything buffered to the kernel (write, commit). Called each 50 ms or so. */
+int out__flush(struct out *o);
+/* End of a process: block order writes its open blocks (msleaks.md 3.2). */
+int out__process_end(struct out *o, uint32_t pid);
+/* Flush, close brackets, checkpoint; 0 or first error. Frees o. */
+int out__close(struct out *o);
+
+/* Paths of the files made so far; i from 0, NULL at the end. */
+const char *out__path(const struct out *o, unsigned int i);
+/* Rows written, rows that could not be written, bytes. */
+void out__counts(const struct out *o, uint64_t *rows, uint64_t *unwritten, uint64_t *bytes);
+int out__error(const struct out *o); /* 0 or first -errno */
+
+/*
+ * Finish the files of a killed run in DIR (design.md, Decisions): closes trace
+ * JSON, cuts a torn last csv line, checkpoints a db, writes the journal's open
+ * blocks. Prints what it did. 0 or -errno.
+ */
+int out__recover(const char *dir);
+
+#endif
