@@ -8,6 +8,8 @@ extern "C" {
 void *catch_malloc(void *(*fn)(size_t, void *), size_t n, void *stream, int *threw);
 void *catch_block(void *(*fn)(size_t, void *, int), size_t n, void *stream, int device, int *threw);
 int catch_check(int (*fn)(int), int fail);
+int catch_op(int (*fn)(const char *, void *, size_t), const char *name, void *stream, size_t ws,
+	     int *threw);
 
 void *catch_malloc(void *(*fn)(size_t, void *), size_t n, void *stream, int *threw)
 {
@@ -36,6 +38,17 @@ int catch_check(int (*fn)(int), int fail)
 		return 0;
 	} catch (const std::exception &) {
 		return 1;
+	}
+}
+
+int catch_op(int (*fn)(const char *, void *, size_t), const char *name, void *stream, size_t ws,
+	     int *threw)
+{
+	try {
+		return fn(name, stream, ws);
+	} catch (const std::exception &) {
+		++*threw;
+		return 0;
 	}
 }
 

@@ -23,7 +23,7 @@ static void note(uint64_t t0, const char *fn, uintptr_t in, size_t n, uintptr_t 
 }
 
 /* The compiler may not drop or merge these. */
-static void *volatile keep;
+static __thread void *volatile keep;
 
 #define DO(fn, expr, in, n)                           \
 	do {                                          \

@@ -153,5 +153,7 @@ void marks_step_end(struct worker *w, uint64_t range);
 void *catch_malloc(void *(*fn)(size_t, void *), size_t n, void *stream, int *threw);
 void *catch_block(void *(*fn)(size_t, void *, int), size_t n, void *stream, int device, int *threw);
 int catch_check(int (*fn)(int), int fail);
+int catch_op(int (*fn)(const char *, void *, size_t), const char *name, void *stream, size_t ws,
+	     int *threw);
 
 #endif

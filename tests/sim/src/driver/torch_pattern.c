@@ -51,11 +51,13 @@ static void op(struct worker *w, const char *name)
 {
 	/* Every fourth wants a workspace, of a size that grows now and then. */
 	size_t ws = 0;
+	int threw = 0;
 
 	if (opt.workspace && (rnd(w) & 3) == 0)
 		ws = opt.workspace + (rnd(w) % 16 == 0 ? opt.workspace * (rnd(w) % 4) : 0);
-	if (lib.npu_op(name, w->stream, ws))
+	if (catch_op(lib.npu_op, name, w->stream, ws, &threw))
 		w->failed++;
+	w->oom += (uint64_t)threw;
 }
 
 void torch_setup(struct worker *w)
