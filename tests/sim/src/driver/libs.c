@@ -125,6 +125,7 @@ void libs_load(void)
 		GET(h, ms_init, "sim_ms_init");
 		GET(h, ms_alloc, "sim_ms_alloc");
 		GET(h, ms_free, "sim_ms_free");
+		GET(h, ms_free_part, "sim_ms_free_part");
 	}
 	if (opt.hccl) {
 		h = open_lib("libhccl.so", 1);

@@ -90,6 +90,7 @@ struct libs {
 	int (*ms_init)(int, const char *);
 	void *(*ms_alloc)(int, size_t, uint32_t);
 	void (*ms_free)(int, void *);
+	int (*ms_free_part)(void **, size_t);
 	/* libhccl.so, libatb.so */
 	int (*HcclCommInitRootInfo)(uint32_t, const void *, uint32_t, void **);
 	int (*HcclAllReduce)(void *, void *, uint64_t, int, int, void *, void *);
