@@ -4,14 +4,16 @@
 #include <map>
 #include <string>
 
-namespace ge {
+namespace ge
+{
 
 /* The map of error texts is the object's first member. */
-class StatusFactory {
-    public:
+class StatusFactory
+{
+      public:
 	static StatusFactory *Instance();
 
-    private:
+      private:
 	std::map<uint32_t, std::string> text_;
 };
 
