@@ -6,7 +6,13 @@
  */
 #include "lib/inflight.bpf.h"
 
-/* Any C function: the arguments that the site names, and the result. */
+/*
+ * Any C function: the arguments that the site names, and the result. Several
+ * libraries define one function and forward it (libascendcl -> libacl_rt):
+ * the outermost counts.
+ */
+#define CALL_GUARD(p) (MT_GUARD_CALL + (p)->site->fn)
+
 static __always_inline int acl_call_enter(struct pt_regs *ctx)
 {
 	struct mt_inflight f = {};
@@ -14,6 +20,10 @@ static __always_inline int acl_call_enter(struct pt_regs *ctx)
 
 	if (!probe__start(&p, ctx))
 		return 0;
+	if (!guard__enter(&p, CALL_GUARD(&p))) {
+		stat_inc(&p, nested);
+		return 0;
+	}
 	if (p.site->arg[0] >= 0)
 		f.a[0] = ctx_arg(ctx, p.site->arg[0], p.sp);
 	if (p.site->arg[1] >= 0)
@@ -24,12 +34,20 @@ static __always_inline int acl_call_enter(struct pt_regs *ctx)
 	return 1;
 }
 
-static __always_inline void acl_call_leave(struct pt_regs *ctx)
+static __always_inline int call__take(struct probe *p, struct mt_inflight *f)
+{
+	if (!guard__mine(p, CALL_GUARD(p)))
+		return 0; /* nested, or begun before the attach */
+	guard__drop(p, CALL_GUARD(p));
+	return inflight__take(p, f);
+}
+
+static __always_inline void acl_call_leave(struct pt_regs *ctx, __u32 session)
 {
 	struct mt_inflight f;
 	struct probe p;
 
-	if (!probe__start(&p, ctx) || !inflight__take(&p, &f))
+	if (!probe__start_ret(&p, ctx, session) || !call__take(&p, &f))
 		return;
 	emit_call(&p, p.site->flags & MT_SITE_NOTIFY ? f.begin : p.now, &f, (__s32)CTX_RC(ctx), -1);
 }
@@ -37,13 +55,13 @@ MT_PAIR(acl_call)
 
 /* aclrtStreamGetId(stream, int32_t *id) */
 #define acl_stream_enter acl_call_enter
-static __always_inline void acl_stream_leave(struct pt_regs *ctx)
+static __always_inline void acl_stream_leave(struct pt_regs *ctx, __u32 session)
 {
 	struct mt_inflight f;
 	struct probe p;
 	__s32 ret, id = -1;
 
-	if (!probe__start(&p, ctx) || !inflight__take(&p, &f))
+	if (!probe__start_ret(&p, ctx, session) || !call__take(&p, &f))
 		return;
 	ret = (__s32)CTX_RC(ctx);
 	if (!ret && user_read(&id, sizeof(id), f.a[1])) {
@@ -61,13 +79,13 @@ MT_PAIR(acl_stream)
  * MT_SITE_RC_ADDR a[0] is where the callee stores the handle.
  */
 #define acl_name_enter acl_call_enter
-static __always_inline void acl_name_leave(struct pt_regs *ctx)
+static __always_inline void acl_name_leave(struct pt_regs *ctx, __u32 session)
 {
 	struct mt_inflight f;
 	struct probe p;
 	__s32 ret;
 
-	if (!probe__start(&p, ctx) || !inflight__take(&p, &f))
+	if (!probe__start_ret(&p, ctx, session) || !call__take(&p, &f))
 		return;
 	ret = (__s32)CTX_RC(ctx);
 	if (!ret && (p.site->flags & MT_SITE_RC_ADDR) && user_u64(f.a[0], &f.a[0])) {
@@ -97,14 +115,14 @@ static __always_inline int acl_alloc_enter(struct pt_regs *ctx)
 	return 1;
 }
 
-static __always_inline void acl_alloc_leave(struct pt_regs *ctx)
+static __always_inline void acl_alloc_leave(struct pt_regs *ctx, __u32 session)
 {
 	struct mt_inflight f = {};
 	struct mt_guard *g;
 	struct probe p;
 	__s32 ret;
 
-	if (!probe__start(&p, ctx))
+	if (!probe__start_ret(&p, ctx, session))
 		return;
 	g = guard__mine(&p, MT_GUARD_ALLOC);
 	if (!g)

@@ -35,13 +35,13 @@ static __always_inline int hal_alloc_enter(struct pt_regs *ctx)
 	return 1;
 }
 
-static __always_inline void hal_alloc_leave(struct pt_regs *ctx)
+static __always_inline void hal_alloc_leave(struct pt_regs *ctx, __u32 session)
 {
 	struct mt_inflight f;
 	struct probe p;
 	__s32 ret, dev;
 
-	if (!probe__start(&p, ctx) || !inflight__take(&p, &f))
+	if (!probe__start_ret(&p, ctx, session) || !inflight__take(&p, &f))
 		return;
 	ret = (__s32)CTX_RC(ctx);
 	dev = f.a[2] & 0x3ff;
@@ -79,13 +79,13 @@ static __always_inline int hal_create_enter(struct pt_regs *ctx)
 	return 1;
 }
 
-static __always_inline void hal_create_leave(struct pt_regs *ctx)
+static __always_inline void hal_create_leave(struct pt_regs *ctx, __u32 session)
 {
 	struct mt_inflight f;
 	struct probe p;
 	__s32 ret, dev;
 
-	if (!probe__start(&p, ctx) || !inflight__take(&p, &f))
+	if (!probe__start_ret(&p, ctx, session) || !inflight__take(&p, &f))
 		return;
 	ret = (__s32)CTX_RC(ctx);
 	dev = (__s32)(f.a[2] >> 32);
@@ -115,12 +115,12 @@ static __always_inline int hal_free_enter(struct pt_regs *ctx)
 	return 1;
 }
 
-static __always_inline void hal_free_leave(struct pt_regs *ctx)
+static __always_inline void hal_free_leave(struct pt_regs *ctx, __u32 session)
 {
 	struct mt_inflight f;
 	struct probe p;
 
-	if (!probe__start(&p, ctx) || !inflight__take(&p, &f))
+	if (!probe__start_ret(&p, ctx, session) || !inflight__take(&p, &f))
 		return;
 	emit_call(&p, f.begin, &f, (__s32)CTX_RC(ctx), -1);
 }

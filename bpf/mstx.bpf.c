@@ -49,12 +49,12 @@ static __always_inline int mstx_start_enter(struct pt_regs *ctx)
 	return 1;
 }
 
-static __always_inline void mstx_start_leave(struct pt_regs *ctx)
+static __always_inline void mstx_start_leave(struct pt_regs *ctx, __u32 session)
 {
 	struct mt_inflight f;
 	struct probe p;
 
-	if (!probe__start(&p, ctx) || guard__around(&p, MT_GUARD_PYMSTX) || !inflight__take(&p, &f))
+	if (!probe__start_ret(&p, ctx, session) || guard__around(&p, MT_GUARD_PYMSTX) || !inflight__take(&p, &f))
 		return;
 	EMIT_CALL_TEXT(mt_call_msg, &p, f.begin, &f, CTX_RC(ctx), f.a[3]);
 }
@@ -102,7 +102,8 @@ static __always_inline int py_text(struct pt_regs *ctx, struct probe *p, struct 
 {
 	__u64 s = py_item0(ctx, p);
 
-	guard__enter(p, MT_GUARD_PYMSTX);
+	if (p->site->flags & MT_SITE_GUARD)
+		guard__enter(p, MT_GUARD_PYMSTX);
 	f->begin = p->now;
 	f->a[2] = MT_MSTX_PY;
 	f->a[3] = s ? s + p->site->off[0] : 0;
@@ -133,7 +134,8 @@ int py_end(struct pt_regs *ctx)
 	if (!probe__start(&p, ctx))
 		return 0;
 	stat_inc(&p, entry);
-	guard__enter(&p, MT_GUARD_PYMSTX);
+	if (p.site->flags & MT_SITE_GUARD)
+		guard__enter(&p, MT_GUARD_PYMSTX);
 	item = py_item0(ctx, &p);
 	f.begin = p.now;
 	f.a[2] = MT_MSTX_PY;

@@ -77,13 +77,13 @@ static __always_inline int rt_launch_enter(struct pt_regs *ctx)
 	return 1;
 }
 
-static __always_inline void rt_launch_leave(struct pt_regs *ctx)
+static __always_inline void rt_launch_leave(struct pt_regs *ctx, __u32 session)
 {
 	struct mt_inflight f;
 	struct probe p;
 	__u64 name = 0;
 
-	if (!probe__start(&p, ctx))
+	if (!probe__start_ret(&p, ctx, session))
 		return;
 	if (!guard__mine(&p, MT_GUARD_LAUNCH)) {
 		/* Nested, or begun before the attach. */
@@ -101,6 +101,8 @@ static __always_inline void rt_launch_leave(struct pt_regs *ctx)
 		break;
 	case MT_NAME_STRING:
 		name = f.a[0];
+		if ((p.site->flags & MT_SITE_RC_ADDR) && user_u64(name + p.site->off[0], &name))
+			name = 0;
 		break;
 	}
 	EMIT_CALL_TEXT(mt_call_name, &p, f.begin, &f, (__s32)CTX_RC(ctx), name);

@@ -103,14 +103,14 @@ extern bool bpf_session_is_return(void) __ksym __weak;
 	SEC("uprobe")                                              \
 	int name##_r(struct pt_regs *ctx)                          \
 	{                                                          \
-		name##_leave(ctx);                                 \
+		name##_leave(ctx, 0);                              \
 		return 0;                                          \
 	}                                                          \
 	SEC("?uprobe")                                             \
 	int name##_s(struct pt_regs *ctx)                          \
 	{                                                          \
 		if (bpf_session_is_return()) {                     \
-			name##_leave(ctx);                         \
+			name##_leave(ctx, 1);                      \
 			return 0;                                  \
 		}                                                  \
 		return name##_enter(ctx) ? 0 : 1;                  \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Maps shared by all programs. Each object declares them; the loader creates
- * them once and makes the other objects reuse them (capture/loader.c).
+ * them once and makes the other objects reuse them (probe/progs.c).
  */
 #ifndef MEMTAP_MAPS_BPF_H
 #define MEMTAP_MAPS_BPF_H

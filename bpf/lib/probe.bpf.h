@@ -93,13 +93,16 @@ ours:
 	return 1;
 }
 
-/* 1 = go on: the process is ours and the site is known. */
-static __always_inline int probe__start(struct probe *p, struct pt_regs *ctx)
+/*
+ * 1 = go on: the process is ours and the site is known. `next` is added to the
+ * site number: a session program knows the entry's, the return's is the next.
+ */
+static __always_inline int probe__start_ret(struct probe *p, struct pt_regs *ctx, __u32 next)
 {
 	if (!probe__filter(p))
 		return 0;
 	if (patch_mode() & MT_MODE_COOKIE)
-		p->site_no = bpf_get_attach_cookie(ctx);
+		p->site_no = bpf_get_attach_cookie(ctx) + next;
 	else
 		p->site_no = patch_site();
 	p->site = bpf_map_lookup_elem(&sites, &p->site_no);
@@ -108,6 +111,11 @@ static __always_inline int probe__start(struct probe *p, struct pt_regs *ctx)
 		return 0;
 	p->sp = CTX_SP(ctx) + (__s64)p->site->sp_off;
 	return 1;
+}
+
+static __always_inline int probe__start(struct probe *p, struct pt_regs *ctx)
+{
+	return probe__start_ret(p, ctx, 0);
 }
 
 #define stat_inc(p, field) __sync_fetch_and_add(&(p)->stat->field, 1)

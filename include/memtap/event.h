@@ -220,6 +220,7 @@ struct mt_site {
 };
 
 #define MT_SITE_RC_ADDR 0x0001 /* allocators: the result is the address itself */
+#define MT_SITE_GUARD   0x0004 /* Python marks: the returns are probed, nesting can be told */
 #define MT_SITE_NOTIFY  0x0002 /* h.time is that of the entry, not of the return */
 
 struct mt_cfg {
@@ -253,7 +254,7 @@ struct mt_inflight {
 };
 
 /* Outermost open call of a class on a thread: launches, allocation calls, Python marks. */
-enum mt_guard_class { MT_GUARD_LAUNCH = 0, MT_GUARD_ALLOC = 1, MT_GUARD_PYMSTX = 2 };
+enum mt_guard_class { MT_GUARD_LAUNCH = 0, MT_GUARD_ALLOC = 1, MT_GUARD_PYMSTX = 2, MT_GUARD_CALL = 16 /* + enum mt_fn */ };
 
 struct mt_guard_key {
 	__u32 tid;

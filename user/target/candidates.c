@@ -32,7 +32,7 @@ static bool wanted(const struct search *s, const char *base)
 	size_t i;
 
 	for (i = 0; i < s->n_names; i++)
-		if (fnmatch(s->names[i], base, 0) == 0)
+		if (fnmatch(s->names[i], base, FNM_EXTMATCH) == 0)
 			return true;
 	return false;
 }
