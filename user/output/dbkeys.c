@@ -19,6 +19,7 @@
 
 /* Keys that are not live are forgotten this long after their last row. */
 #define FORGET_NS 10000000000ULL
+#define TIE_NS 1000
 #define FIRST_SWEEP (256u << 10)
 
 struct state {
@@ -120,17 +121,25 @@ static struct state *state_of(struct dbkeys *k, const struct row *r)
 	return &k->states[i];
 }
 
+/*
+ * A tie moves behind the last row. What is older than a tie can explain (a
+ * late row, a block of another process) keeps its true time.
+ */
 static uint64_t after(struct state *s, uint64_t time)
 {
-	if (time <= s->last)
+	if (time <= s->last) {
+		if (s->last - time >= TIE_NS)
+			return time;
 		time = s->last + 1;
+	}
 	s->last = time;
 	return time;
 }
 
 static void see_malloc(struct state *s, const struct row *r, struct dbverdict *v)
 {
-	if (s->live && s->pid != r->pid) {
+	/* In block order only the times tell that two lives overlapped. */
+	if (s->last && s->pid != r->pid && (s->live || r->time < s->last)) {
 		v->collision = true;
 		s->shadow_row = 0;
 	} else if (s->live) {

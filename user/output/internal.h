@@ -219,7 +219,6 @@ void outdir__close(struct outdir *d);
  */
 int outdir__create(struct outdir *d, const char *sub, const char *stem, const char *ext,
 		   const char *const *taken, char ts[16]);
-int outdir__subfd(const struct outdir *d, const char *sub);
 /* Remember a path for out__path() and say so. 0 or -ENOMEM. */
 int outdir__note(struct outdir *d, const char *sub, const char *name);
 

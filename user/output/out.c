@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* All output of a run: the dump, in one of two orders, and the trace. */
-#include "output/internal.h"
+#include "output/journal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -9,9 +9,11 @@ struct out {
 	struct out_opts opts;
 	struct outdir dir;
 	struct dump dump;
+	struct journal journal;
+	struct order *order; /* OUT_ORDER_BLOCK */
 	struct trace *trace;
-	bool made;          /* the dump file exists */
-	uint64_t rejected;  /* rows refused after a failure */
+	bool made;           /* the dump file and the journal exist */
+	uint64_t seen;       /* rows given to us that belong into the dump */
 	uint64_t not_vendor; /* rows that the front end does not write */
 	int err;
 };
@@ -34,7 +36,7 @@ int out__open(const struct out_opts *opts, struct out **out)
 	if (!o)
 		return -ENOMEM;
 	o->opts = *opts;
-	o->dump.csv.fd = -1;
+	o->dump.csv.fd = o->journal.s.fd = -1;
 	err = outdir__open(&o->dir, opts->dir);
 	if (err)
 		goto fail;
@@ -53,55 +55,86 @@ fail:
 static int make_dump(struct out *o)
 {
 	char ts[16];
+	int err;
 
 	o->made = true;
-	return dump__create(&o->dump, &o->dir, &o->opts, ts);
+	err = dump__create(&o->dump, &o->dir, &o->opts, ts);
+	if (!err)
+		err = journal__create(&o->journal, &o->dir, ts, &o->opts);
+	if (!err && o->opts.order == OUT_ORDER_BLOCK) {
+		o->order = order__new(&o->dump);
+		if (!o->order)
+			err = -ENOMEM;
+	}
+	return err;
 }
 
 int out__row(struct out *o, const struct row *r)
 {
 	int err = 0;
 
-	if (o->err) {
-		o->rejected++;
-		return o->err;
-	}
 	if (o->opts.vendor && !row__is_vendor(r)) {
 		o->not_vendor++;
 		return 0;
 	}
+	o->seen++;
+	if (o->err)
+		return o->err;
 	if (!o->made)
 		err = make_dump(o);
 	if (!err)
-		err = dump__row(&o->dump, r);
-	if (err) {
-		o->rejected++;
+		err = o->order ? order__row(o->order, r) : dump__row(&o->dump, r);
+	if (err)
 		return fail(o, err, "the dump");
-	}
 	return fail(o, trace__row(o->trace, r), "the trace");
+}
+
+/* The dump, then the journal: see journal.h. */
+static void flush_dump(struct out *o)
+{
+	int err;
+
+	if (!o->made)
+		return;
+	err = dump__flush(&o->dump);
+	fail(o, err, "the dump");
+	if (o->order)
+		fail(o, order__flush(o->order, &o->journal, !err && !o->err), "the journal");
+	fail(o, sink__flush(&o->journal.s), "the journal");
 }
 
 int out__flush(struct out *o)
 {
-	int err = o->made ? dump__flush(&o->dump) : 0;
-
-	fail(o, err, "the dump");
+	flush_dump(o);
 	return fail(o, trace__flush(o->trace), "the trace");
 }
 
 int out__process_end(struct out *o, uint32_t pid)
 {
-	return o->err;
+	if (!o->order || o->err)
+		return o->err;
+	return fail(o, order__finish(o->order, pid), "the dump");
 }
 
 int out__close(struct out *o)
 {
+	bool keep;
 	int err;
 
+	if (o->order && !o->err)
+		fail(o, order__finish(o->order, 0), "the dump");
 	out__flush(o);
 	fail(o, trace__close(o->trace), "the trace");
-	if (o->made)
+	if (o->made) {
 		fail(o, dump__close(&o->dump), "the dump");
+		/* What waits in it can still be written when there is room again. */
+		keep = o->err && o->order && order__open_rows(o->order);
+		if (keep && !o->journal.s.err)
+			pr_err("%llu rows wait in the journal: make room, then memtap recover %s",
+			       (unsigned long long)order__open_rows(o->order), o->dir.path);
+		fail(o, journal__close(&o->journal, keep), "the journal");
+	}
+	order__free(o->order);
 	err = o->err;
 	outdir__close(&o->dir);
 	free(o);
@@ -115,12 +148,13 @@ const char *out__path(const struct out *o, unsigned int i)
 
 void out__counts(const struct out *o, uint64_t *rows, uint64_t *unwritten, uint64_t *bytes)
 {
-	uint64_t lost = o->made ? dump__lost(&o->dump) : 0;
+	uint64_t written = o->made ? o->dump.taken - dump__lost(&o->dump) : 0;
+	uint64_t waiting = o->order && !o->err ? order__open_rows(o->order) : 0;
 
 	if (rows)
-		*rows = o->dump.taken - lost;
+		*rows = written;
 	if (unwritten)
-		*unwritten = o->rejected + lost;
+		*unwritten = o->seen - written - waiting;
 	if (bytes)
 		*bytes = (o->made ? dump__bytes(&o->dump) : 0) + trace__bytes(o->trace);
 }

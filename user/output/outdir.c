@@ -58,11 +58,6 @@ void outdir__close(struct outdir *d)
 	d->dump_fd = d->trace_fd = -1;
 }
 
-int outdir__subfd(const struct outdir *d, const char *sub)
-{
-	return *sub == 'd' ? d->dump_fd : d->trace_fd;
-}
-
 /* Opened without following a link, so that names below it are ours. */
 static int open_sub(struct outdir *d, const char *sub)
 {
