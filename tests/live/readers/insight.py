@@ -92,7 +92,7 @@ class Checker:
     def blocks(self, rows):
         shown = [r for r in rows if r["Device Id"] not in NO_DEVICE]
         self.need(shown, "no row of a device")
-        shown.sort(key=lambda r: r["Timestamp(ns)"])
+        shown.sort(key=lambda r: (r["Timestamp(ns)"], r["ID"]))
         ids, live, last, hal, pointer = {}, {}, {}, set(), {}
         count = 0
         for row in shown:
