@@ -55,40 +55,102 @@ Test(dump_csv, golden_rows)
 Test(dump_csv, attributes_in_order)
 {
 	struct row rows[] = {
-		{ .id = 1, .event = ROW_MALLOC, .type = ROW_PTA, .time = 11, .pid = 7, .tid = 8,
-		  .ptr = 4096, .allocation_id = 1, .size = 512, .total = 2, .used = 3, .active = 4,
-		  .owner = "PTA", .stream = 0xaBc, .phys_device = 6,
+		{ .id = 1,
+		  .event = ROW_MALLOC,
+		  .type = ROW_PTA,
+		  .time = 11,
+		  .pid = 7,
+		  .tid = 8,
+		  .ptr = 4096,
+		  .allocation_id = 1,
+		  .size = 512,
+		  .total = 2,
+		  .used = 3,
+		  .active = 4,
+		  .owner = "PTA",
+		  .stream = 0xaBc,
+		  .phys_device = 6,
 		  .attrs = ATTR_BLOCK | ATTR_POOL | ATTR_OWNER | ATTR_ACTIVE | ATTR_STREAM |
 			   ATTR_PHYS | ATTR_LATE },
-		{ .id = 2, .event = ROW_FREE, .type = ROW_HAL, .time = 12, .pid = 7, .tid = 8,
-		  .ptr = UINT64_MAX, .size = -1, .attrs = ATTR_BLOCK | ATTR_PREATTACH },
-		{ .id = 3, .event = ROW_MALLOC, .type = ROW_HOST_PINNED, .time = 13, .pid = 7,
-		  .tid = 8, .device = DEV_CPU, .ptr = 1, .allocation_id = 2, .size = 5,
-		  .page_type = "huge", .alloc_type = "create",
+		{ .id = 2,
+		  .event = ROW_FREE,
+		  .type = ROW_HAL,
+		  .time = 12,
+		  .pid = 7,
+		  .tid = 8,
+		  .ptr = UINT64_MAX,
+		  .size = -1,
+		  .attrs = ATTR_BLOCK | ATTR_PREATTACH },
+		{ .id = 3,
+		  .event = ROW_MALLOC,
+		  .type = ROW_HOST_PINNED,
+		  .time = 13,
+		  .pid = 7,
+		  .tid = 8,
+		  .device = DEV_CPU,
+		  .ptr = 1,
+		  .allocation_id = 2,
+		  .size = 5,
+		  .page_type = "huge",
+		  .alloc_type = "create",
 		  .attrs = ATTR_BLOCK | ATTR_PINNED | ATTR_PAGE },
-		{ .id = 4, .event = ROW_OOM_DETAIL, .type = ROW_OOM_TRIGGER, .time = 14, .pid = 7,
-		  .tid = 8, .device = 1, .attrs = ATTR_OOM, .oom_size = 68719476736,
+		{ .id = 4,
+		  .event = ROW_OOM_DETAIL,
+		  .type = ROW_OOM_TRIGGER,
+		  .time = 14,
+		  .pid = 7,
+		  .tid = 8,
+		  .device = 1,
+		  .attrs = ATTR_OOM,
+		  .oom_size = 68719476736,
 		  .oom_flag = 504403158265496577 },
-		{ .id = 5, .event = ROW_SYSTEM, .type = ROW_LOST, .time = 15, .pid = 7, .tid = 8,
-		  .device = DEV_NA, .attrs = ATTR_LOST, .lost_reason = "ring", .lost_probe = "pta",
-		  .lost_count = 9, .lost_first = 1, .lost_last = 2 },
-		{ .id = 6, .event = ROW_SYSTEM, .type = ROW_START_TRACE, .time = 16, .pid = 7,
-		  .tid = 8, .device = DEV_NA, .attrs = ATTR_NSPID | ATTR_NOTE, .nspid = 12,
+		{ .id = 5,
+		  .event = ROW_SYSTEM,
+		  .type = ROW_LOST,
+		  .time = 15,
+		  .pid = 7,
+		  .tid = 8,
+		  .device = DEV_NA,
+		  .attrs = ATTR_LOST,
+		  .lost_reason = "ring",
+		  .lost_probe = "pta",
+		  .lost_count = 9,
+		  .lost_first = 1,
+		  .lost_last = 2 },
+		{ .id = 6,
+		  .event = ROW_SYSTEM,
+		  .type = ROW_START_TRACE,
+		  .time = 16,
+		  .pid = 7,
+		  .tid = 8,
+		  .device = DEV_NA,
+		  .attrs = ATTR_NSPID | ATTR_NOTE,
+		  .nspid = 12,
 		  .note = "a \"b\"\nc" },
-		{ .id = 7, .event = ROW_KERNEL_LAUNCH, .type = ROW_KERNEL, .time = 17, .pid = 7,
-		  .tid = 8, .name = "a,b", .name_len = 3, .attrs = ATTR_KERNEL | ATTR_STREAM,
+		{ .id = 7,
+		  .event = ROW_KERNEL_LAUNCH,
+		  .type = ROW_KERNEL,
+		  .time = 17,
+		  .pid = 7,
+		  .tid = 8,
+		  .name = "a,b",
+		  .name_len = 3,
+		  .attrs = ATTR_KERNEL | ATTR_STREAM,
 		  .stream_id = -1 },
 	};
 	static const char want[] = CSV_HEADER
-		"1,MALLOC,PTA,N/A,11,7,8,0,4096,\"{allocation_id:1,addr:4096,size:512,total:2,used:3,"
+		"1,MALLOC,PTA,N/"
+		"A,11,7,8,0,4096,\"{allocation_id:1,addr:4096,size:512,total:2,used:3,"
 		"owner:PTA,active:4,stream:0xabc,physical_device:6,late:true}\",,\n"
 		"2,FREE,HAL,N/A,12,7,8,0,18446744073709551615,\"{allocation_id:0,"
 		"addr:18446744073709551615,size:N/A,preattach:true}\",,\n"
-		"3,MALLOC,HOST_PINNED,N/A,13,7,8,cpu,1,\"{allocation_id:2,addr:1,size:5,pinned:true,"
+		"3,MALLOC,HOST_PINNED,N/"
+		"A,13,7,8,cpu,1,\"{allocation_id:2,addr:1,size:5,pinned:true,"
 		"page_type:huge,alloc_type:create}\",,\n"
 		"4,OOM_DETAIL,OOM_TRIGGER,OOM_Trigger,14,7,8,1,N/A,\"{func:halMemAlloc,"
 		"req_size:68719476736,flag:504403158265496577}\",,\n"
-		"5,SYSTEM,LOST,N/A,15,7,8,N/A,N/A,\"{reason:ring,probe:pta,count:9,first:1,last:2}\",,\n"
+		"5,SYSTEM,LOST,N/A,15,7,8,N/A,N/"
+		"A,\"{reason:ring,probe:pta,count:9,first:1,last:2}\",,\n"
 		"6,SYSTEM,START_TRACE,N/A,16,7,8,N/A,N/A,\"{nspid:12,note:a 'b' c}\",,\n"
 		"7,KERNEL_LAUNCH,KERNEL_LAUNCH,\"a,b\",17,7,8,0,N/A,"
 		"\"{streamId:N/A,taskId:N/A,stream:0x0}\",,\n";
@@ -115,7 +177,10 @@ static struct row text_row(enum row_event event, const char *name, size_t len)
 
 Test(dump_csv, hostile_names)
 {
-#define T(e, s, w) { e, s, sizeof(s) - 1, w }
+#define T(e, s, w)                     \
+	{                              \
+		e, s, sizeof(s) - 1, w \
+	}
 	static const struct {
 		enum row_event event;
 		const char *name;
@@ -164,7 +229,8 @@ Test(dump_csv, long_name)
 	memset(name, '"', n);
 	r = text_row(ROW_MSTX, name, n);
 	got = csv_of(RECORD, &r, 1);
-	cr_expect_eq(strlen(got), strlen(CSV_HEADER) + 2 * n + 2 + strlen("1,MSTX,Mark,,5,0,0,0,N/A,,,\n"));
+	cr_expect_eq(strlen(got),
+		     strlen(CSV_HEADER) + 2 * n + 2 + strlen("1,MSTX,Mark,,5,0,0,0,N/A,,,\n"));
 }
 
 Test(dump_csv, names_and_modes)

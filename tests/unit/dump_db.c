@@ -79,22 +79,73 @@ static void expect_insight(const char *path, bool good)
 Test(dump_db, table_and_rows)
 {
 	struct row rows[] = {
-		{ .id = 1, .event = ROW_SYSTEM, .type = ROW_ACL_INIT, .time = 10, .pid = 7, .tid = 8,
+		{ .id = 1,
+		  .event = ROW_SYSTEM,
+		  .type = ROW_ACL_INIT,
+		  .time = 10,
+		  .pid = 7,
+		  .tid = 8,
 		  .device = DEV_NA },
-		{ .id = 2, .event = ROW_MSTX, .type = ROW_MARK, .time = 11, .pid = 7, .tid = 8,
-		  .name = "a,b \"q\"\n\0x", .name_len = 10 },
-		{ .id = 3, .event = ROW_KERNEL_LAUNCH, .type = ROW_KERNEL, .time = 12, .pid = 7,
-		  .tid = 8, .name = "=k", .name_len = 2, .attrs = ATTR_KERNEL, .stream_id = 3 },
-		{ .id = 4, .event = ROW_MALLOC, .type = ROW_PTA, .time = 13, .pid = 7, .tid = 8,
-		  .ptr = 20616935636992, .allocation_id = 5, .size = 1024, .total = 3, .used = 2,
-		  .owner = "PTA\"\\", .attrs = ATTR_BLOCK | ATTR_POOL | ATTR_OWNER },
-		{ .id = 5, .event = ROW_MALLOC, .type = ROW_HOST_PINNED, .time = 14, .pid = 7,
-		  .tid = 8, .device = DEV_CPU, .ptr = 1, .allocation_id = 6, .size = 9,
+		{ .id = 2,
+		  .event = ROW_MSTX,
+		  .type = ROW_MARK,
+		  .time = 11,
+		  .pid = 7,
+		  .tid = 8,
+		  .name = "a,b \"q\"\n\0x",
+		  .name_len = 10 },
+		{ .id = 3,
+		  .event = ROW_KERNEL_LAUNCH,
+		  .type = ROW_KERNEL,
+		  .time = 12,
+		  .pid = 7,
+		  .tid = 8,
+		  .name = "=k",
+		  .name_len = 2,
+		  .attrs = ATTR_KERNEL,
+		  .stream_id = 3 },
+		{ .id = 4,
+		  .event = ROW_MALLOC,
+		  .type = ROW_PTA,
+		  .time = 13,
+		  .pid = 7,
+		  .tid = 8,
+		  .ptr = 20616935636992,
+		  .allocation_id = 5,
+		  .size = 1024,
+		  .total = 3,
+		  .used = 2,
+		  .owner = "PTA\"\\",
+		  .attrs = ATTR_BLOCK | ATTR_POOL | ATTR_OWNER },
+		{ .id = 5,
+		  .event = ROW_MALLOC,
+		  .type = ROW_HOST_PINNED,
+		  .time = 14,
+		  .pid = 7,
+		  .tid = 8,
+		  .device = DEV_CPU,
+		  .ptr = 1,
+		  .allocation_id = 6,
+		  .size = 9,
 		  .attrs = ATTR_BLOCK },
-		{ .id = 6, .event = ROW_SYSTEM, .type = ROW_LOST, .time = 15, .pid = 7, .tid = 8,
-		  .device = 2, .attrs = ATTR_LOST, .lost_reason = "ring" },
-		{ .id = 7, .event = ROW_FREE, .type = ROW_HAL, .time = 16, .pid = 7, .tid = 8,
-		  .ptr = 77, .size = -1, .attrs = ATTR_BLOCK | ATTR_PREATTACH },
+		{ .id = 6,
+		  .event = ROW_SYSTEM,
+		  .type = ROW_LOST,
+		  .time = 15,
+		  .pid = 7,
+		  .tid = 8,
+		  .device = 2,
+		  .attrs = ATTR_LOST,
+		  .lost_reason = "ring" },
+		{ .id = 7,
+		  .event = ROW_FREE,
+		  .type = ROW_HAL,
+		  .time = 16,
+		  .pid = 7,
+		  .tid = 8,
+		  .ptr = 77,
+		  .size = -1,
+		  .attrs = ATTR_BLOCK | ATTR_PREATTACH },
 	};
 	static const char want[] =
 		"1|SYSTEM|ACL_INIT|N/A|10|7|8|N/A|N/A|{}||\n"
@@ -115,8 +166,7 @@ Test(dump_db, table_and_rows)
 	got = query_rows(db_opts, rows, n, "SELECT ID, Ptr, Attr FROM preattach_free");
 	expect_text(got, "7|77|{\"allocation_id\":\"0\",\"addr\":\"77\",\"size\":\"N/A\","
 			 "\"preattach\":\"true\"}\n");
-	got = query_rows(db_opts, rows, n,
-			 "SELECT sql FROM sqlite_master WHERE name='leaks_dump'");
+	got = query_rows(db_opts, rows, n, "SELECT sql FROM sqlite_master WHERE name='leaks_dump'");
 	expect_text(got, "CREATE TABLE leaks_dump (\"ID\" INTEGER, \"Event\" TEXT, "
 			 "\"Event Type\" TEXT, \"Name\" TEXT, \"Timestamp(ns)\" INTEGER, "
 			 "\"Process Id\" INTEGER, \"Thread Id\" INTEGER, \"Device Id\" TEXT, "
@@ -131,8 +181,10 @@ Test(dump_db, table_and_rows)
 Test(dump_db, equal_times_rise)
 {
 	struct row rows[] = {
-		block(ROW_MALLOC, 1, 5, 100, 1), block(ROW_FREE, 2, 5, 100, 1),
-		block(ROW_MALLOC, 3, 5, 100, 2), block(ROW_FREE, 4, 5, 200, 2),
+		block(ROW_MALLOC, 1, 5, 100, 1),
+		block(ROW_FREE, 2, 5, 100, 1),
+		block(ROW_MALLOC, 3, 5, 100, 2),
+		block(ROW_FREE, 4, 5, 200, 2),
 	};
 
 	expect_text(query_rows(db_opts, rows, 4, TIMES),
@@ -151,7 +203,8 @@ Test(dump_db, missed_free)
 	expect_text(query_rows(db_opts, rows, 3, TIMES),
 		    "1|MALLOC|100\n0|FREE|299\n2|MALLOC|300\n3|FREE|400\n");
 	expect_text(query_rows(db_opts, rows, 3, "SELECT Attr FROM leaks_dump WHERE ID=0"),
-		    "{\"allocation_id\":\"1\",\"addr\":\"4096\",\"size\":\"512\",\"shadow\":\"true\"}\n");
+		    "{\"allocation_id\":\"1\",\"addr\":\"4096\",\"size\":\"512\",\"shadow\":"
+		    "\"true\"}\n");
 	vendor.vendor = true;
 	expect_text(query_rows(vendor, rows, 3, TIMES), "1|MALLOC|100\n2|MALLOC|300\n3|FREE|400\n");
 }
@@ -173,8 +226,10 @@ Test(dump_db, late_free_replaces_its_shadow)
 Test(dump_db, colliding_processes)
 {
 	struct row rows[] = {
-		block(ROW_MALLOC, 1, 5, 100000, 1), block(ROW_MALLOC, 1, 6, 200000, 2),
-		block(ROW_FREE, 2, 5, 300000, 1), block(ROW_FREE, 2, 6, 400000, 2),
+		block(ROW_MALLOC, 1, 5, 100000, 1),
+		block(ROW_MALLOC, 1, 6, 200000, 2),
+		block(ROW_FREE, 2, 5, 300000, 1),
+		block(ROW_FREE, 2, 6, 400000, 2),
 	};
 
 	expect_text(query_rows(db_opts, rows, 4, TIMES),
@@ -266,8 +321,8 @@ Test(dump_db, disk_full)
 	opts.dir = d;
 	cr_assert(!out__open(&opts, &o));
 	for (i = 0; i < 30000; i++) {
-		r = block(i % 2 ? ROW_FREE : ROW_MALLOC, (uint64_t)i + 1, 5,
-			  1000 + (uint64_t)i, (uint64_t)i / 2 + 1);
+		r = block(i % 2 ? ROW_FREE : ROW_MALLOC, (uint64_t)i + 1, 5, 1000 + (uint64_t)i,
+			  (uint64_t)i / 2 + 1);
 		r.type = ROW_PTA_WORKSPACE; /* no trace: the db alone fills the disk */
 		err = out__row(o, &r);
 		if (i % 500 == 499)

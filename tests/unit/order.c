@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The vendor's row order, the journal, and recovery of killed runs. */
-#include "out_test.h"
+#include "out_kill.h"
 
-#include <signal.h>
 #include <sqlite3.h>
-#include <sys/file.h>
-#include <sys/wait.h>
+#include <sys/mount.h>
 #include "output/journal.h"
 
 static char *golden(const char *name)
@@ -36,37 +34,6 @@ Test(order, golden_file)
 	expect_text(got, want);
 }
 
-static struct row block_row(enum row_event e, enum row_type t, uint64_t id, uint32_t pid,
-			    uint64_t ptr)
-{
-	return (struct row){ .id = id,
-			     .event = e,
-			     .type = t,
-			     .time = 1700000000000000000ULL + id * 1000,
-			     .pid = pid,
-			     .tid = pid,
-			     .ptr = ptr,
-			     .allocation_id = id,
-			     .size = 512,
-			     .total = 4096,
-			     .used = 512,
-			     .attrs = ATTR_BLOCK | (t == ROW_HAL ? 0 : ATTR_POOL) };
-}
-
-static struct row plain_row(enum row_type t, uint64_t id, uint32_t pid)
-{
-	return (struct row){ .id = id,
-			     .event = t == ROW_KERNEL ? ROW_KERNEL_LAUNCH : ROW_SYSTEM,
-			     .type = t,
-			     .time = 1700000000000000000ULL + id * 1000,
-			     .pid = pid,
-			     .tid = pid,
-			     .device = t == ROW_KERNEL ? 0 : DEV_NA,
-			     .name = t == ROW_KERNEL ? "k" : NULL,
-			     .name_len = 1,
-			     .stream_id = -1 };
-}
-
 /* The IDs of a csv's rows, like "1 2 3 ". */
 static char *ids_of(char *csv)
 {
@@ -91,7 +58,7 @@ Test(order, ends_of_lives)
 		block_row(ROW_FREE, ROW_PTA, 7, 5, 200),
 		plain_row(ROW_KERNEL, 8, 5),
 		block_row(ROW_MALLOC, ROW_PTA, 9, 5, 300), /* its FREE was missed */
-		block_row(ROW_FREE, ROW_PTA, 10, 5, 999),  /* of no block */
+		block_row(ROW_FREE, ROW_PTA, 10, 5, 999), /* of no block */
 		block_row(ROW_MALLOC, ROW_ATB, 11, 5, 1),
 		plain_row(ROW_STOP_TRACE, 12, 5),
 		block_row(ROW_MALLOC, ROW_PTA, 13, 5, 100),
@@ -134,16 +101,6 @@ Test(order, process_end)
 
 /* ---- random rows ---- */
 
-static uint64_t seed = 88172645463325252ULL;
-
-static uint32_t rnd(uint32_t n)
-{
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return (uint32_t)(seed >> 20) % n;
-}
-
 static struct row random_row(uint64_t id)
 {
 	static const enum row_type pools[] = { ROW_HAL, ROW_PTA, ROW_ATB, ROW_HOST };
@@ -151,7 +108,8 @@ static struct row random_row(uint64_t id)
 	struct row r;
 
 	if (what < 80) {
-		r = block_row(what < 45 ? ROW_MALLOC : ROW_FREE, pools[rnd(4)], id, pid, 1 + rnd(300));
+		r = block_row(what < 45 ? ROW_MALLOC : ROW_FREE, pools[rnd(4)], id, pid,
+			      1 + rnd(300));
 		if (!rnd(10)) {
 			r.attrs |= ATTR_OWNER | ATTR_PHYS | ATTR_NOTE;
 			r.owner = "CANN@HCCL";
@@ -251,111 +209,6 @@ Test(order, codec)
 
 /* ---- kill -9 ---- */
 
-#define CHILD_ROWS 6000
-
-/*
- * A writer that flushes and tells how far it is, until it is killed. Returns
- * the number of rows that were flushed.
- */
-static uint64_t killed_writer(const char *dir, enum out_format format, bool vendor, int ms)
-{
-	int pipefd[2], status;
-	uint64_t flushed = 0, got;
-	pid_t pid;
-
-	cr_assert(!pipe(pipefd));
-	pid = fork();
-	cr_assert(pid >= 0);
-	if (!pid) {
-		struct out_opts opts = { .dir = dir, .format = format, .vendor = vendor,
-					 .order = OUT_ORDER_BLOCK };
-		struct row r;
-		struct out *o;
-		uint64_t i;
-
-		close(pipefd[0]);
-		if (out__open(&opts, &o))
-			_exit(1);
-		r = plain_row(ROW_START_TRACE, 1, 5);
-		out__row(o, &r);
-		/* Address i lives for 40 rows; each hundredth stays. */
-		for (i = 2;; i++) {
-			r = block_row(ROW_MALLOC, ROW_PTA, i, 5, i);
-			if (i > 42 && i % 2 && (i - 41) % 100)
-				r = block_row(ROW_FREE, ROW_PTA, i, 5, i - 41);
-			out__row(o, &r);
-			if (i % 50)
-				continue;
-			out__flush(o);
-			if (write(pipefd[1], &i, 8) != 8 || i > 190000)
-				_exit(2);
-			if (i > 20000)
-				usleep(1000); /* the file would get long */
-		}
-	}
-	close(pipefd[1]);
-	usleep((useconds_t)ms * 1000);
-	kill(pid, SIGKILL);
-	cr_assert_eq(waitpid(pid, &status, 0), pid);
-	cr_assert(WIFSIGNALED(status));
-	while (read(pipefd[0], &got, 8) == 8)
-		flushed = got;
-	close(pipefd[0]);
-	cr_assert_gt(flushed, 0);
-	return flushed;
-}
-
-/* Each ID up to `flushed` once, and none twice. */
-static void check_ids(const bool *seen_twice, const uint8_t *seen, uint64_t flushed)
-{
-	uint64_t i;
-
-	cr_expect(!*seen_twice);
-	for (i = 1; i <= flushed; i++) {
-		if (!seen[i])
-			cr_assert(false, "row %lu of %lu is lost", i, flushed);
-	}
-}
-
-static void check_csv(const char *dir, uint64_t flushed, bool vendor)
-{
-	char *s = read_found(dir, "dump", "leaks_dump_", ".csv"), *line, *save = NULL;
-	uint8_t *seen = calloc(200000, 1);
-	bool twice = false;
-	int stops = 0, losts = 0;
-
-	line = strtok_r(s, "\n", &save);
-	cr_expect(!strncmp(line, "ID,Event", 8));
-	while ((line = strtok_r(NULL, "\n", &save))) {
-		uint64_t id = strtoull(line, NULL, 10);
-
-		cr_assert_lt(id, 200000);
-		stops += !!strstr(line, ",SYSTEM,STOP_TRACE,N/A,");
-		losts += !!strstr(line, ",SYSTEM,LOST,N/A,");
-		if (strstr(line, ",STOP_TRACE,"))
-			cr_expect(strstr(line, "\"{recovered:true}\",,"), "%s", line);
-		if (strstr(line, ",LOST,"))
-			cr_expect(strstr(line, "{reason:killed,probe:all,count:N/A,first:"), "%s", line);
-		twice |= seen[id];
-		seen[id] = 1;
-	}
-	cr_expect_eq(stops, vendor ? 0 : 1);
-	cr_expect_eq(losts, vendor ? 0 : 1);
-	check_ids(&twice, seen, flushed);
-	free(seen);
-	free(s);
-}
-
-static void check_trace_closed(const char *dir)
-{
-	char *t = read_found(dir, "trace", "npu0_trace_", ".json");
-	size_t n = strlen(t);
-
-	cr_assert_gt(n, 8);
-	cr_expect_str_eq(t + n - 7, ",\n{\n}\n]");
-	free(t);
-}
-
 static void check_killed(enum out_format format, bool vendor, int ms)
 {
 	char *d = tmp_dir(), *before, *after;
@@ -442,6 +295,56 @@ Test(order, recovery_is_repeatable)
 	rm_dir(d);
 }
 
+/*
+ * A full disk in block order: blocks that wait are in the journal, and recovery
+ * writes them when there is room.
+ */
+Test(order, disk_full)
+{
+	struct out_opts opts = { .order = OUT_ORDER_BLOCK };
+	uint64_t rows, unwritten, i;
+	char *d = tmp_dir(), *s, *ballast;
+	struct row r;
+	struct out *o;
+
+	if (mount("tmpfs", d, "tmpfs", 0, "size=1m")) {
+		rmdir(d);
+		cr_skip_test("cannot mount a tmpfs: %s", strerror(errno));
+	}
+	opts.dir = d;
+	cr_assert(!out__open(&opts, &o));
+	for (i = 1; i <= 300; i++) {
+		r = block_row(ROW_MALLOC, ROW_HAL, i, 5, i);
+		cr_assert(!out__row(o, &r));
+	}
+	cr_assert(!out__flush(o));
+	cr_assert(asprintf(&ballast, "%s/ballast", d) > 0);
+	s = calloc(1, 700000);
+	put_file(d, "ballast", s, 700000);
+	for (; !out__error(o) && i < 100000; i++) {
+		r = plain_row(ROW_KERNEL, i, 5);
+		r.device = DEV_NA; /* nothing for the trace */
+		out__row(o, &r);
+		if (i % 50 == 0)
+			out__flush(o);
+	}
+	r = block_row(ROW_FREE, ROW_HAL, i, 5, 1);
+	cr_expect_eq(out__row(o, &r), -ENOSPC);
+	out__counts(o, &rows, &unwritten, NULL);
+	cr_expect_eq(rows + unwritten, i);
+	cr_expect_eq(out__close(o), -ENOSPC);
+	s = find_file(d, "dump", ".leaks", ".journal");
+	cr_assert(s);
+	cr_assert(!unlink(ballast));
+	cr_assert(!out__recover(d));
+	s = read_found(d, "dump", "leaks_dump_", ".csv");
+	for (i = 0; (s = strstr(s, ",MALLOC,HAL,")); s++)
+		i++;
+	cr_expect_eq(i, 300);
+	umount2(d, MNT_DETACH);
+	rm_dir(d);
+}
+
 /* A run that goes on is not touched. */
 Test(order, living_writer)
 {
@@ -471,19 +374,6 @@ Test(order, living_writer)
 	rm_dir(d);
 }
 
-static void put_file(const char *dir, const char *name, const void *data, size_t n)
-{
-	char *path;
-	int fd;
-
-	cr_assert(asprintf(&path, "%s/%s", dir, name) > 0);
-	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-	cr_assert(fd >= 0);
-	cr_assert(!fd__write_all(fd, data, n));
-	close(fd);
-	free(path);
-}
-
 /* Time order, killed in the middle of a write: a torn row is cut off. */
 Test(order, torn_files)
 {
@@ -491,9 +381,10 @@ Test(order, torn_files)
 		"1,SYSTEM,START_TRACE,N/A,1700000000000001000,5,5,N/A,N/A,,,\n"
 		"2,MSTX,Mark,\"two\nlines, \"\"q\"\"\",1700000000000002000,5,5,0,N/A,,,\n"
 		"3,MALLOC,PTA,N/A,17000000000";
-	static const char torn[] = "[\n{\n    \"ph\": \"C\",\n    \"name\": \"memory\",\n"
-				   "    \"pid\": 5,\n    \"tid\": 5,\n    \"ts\": 1,\n    \"args\": {\n"
-				   "        \"size\": 7\n    }\n},\n{\n    \"ph\": \"i\",\n    \"na";
+	static const char torn[] =
+		"[\n{\n    \"ph\": \"C\",\n    \"name\": \"memory\",\n"
+		"    \"pid\": 5,\n    \"tid\": 5,\n    \"ts\": 1,\n    \"args\": {\n"
+		"        \"size\": 7\n    }\n},\n{\n    \"ph\": \"i\",\n    \"na";
 	struct journal_head head = { .magic = JOURNAL_MAGIC, .version = JOURNAL_VERSION };
 	char *d = tmp_dir(), *got;
 
@@ -541,8 +432,7 @@ Test(order, hostile_journal)
 		strbuf__add(&sb, &head, sizeof(head));
 		for (i = 0; i < n; i++) {
 			uint8_t payload[64];
-			struct journal_rec rec = { .kind = (uint8_t)rnd(5),
-						   .len = 8 + rnd(56) };
+			struct journal_rec rec = { .kind = (uint8_t)rnd(5), .len = 8 + rnd(56) };
 
 			for (j = 0; j < sizeof(payload); j++)
 				payload[j] = (uint8_t)rnd(j < 8 ? 2 : 256);

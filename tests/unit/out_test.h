@@ -157,10 +157,10 @@ static void row_fields(struct row *r, char *f[10])
 	r->time = strtoull(f[4], NULL, 10);
 	r->pid = (uint32_t)strtoul(f[5], NULL, 10);
 	r->tid = (uint32_t)strtoul(f[6], NULL, 10);
-	r->device = !strcmp(f[7], "host") ? DEV_HOST :
-		    !strcmp(f[7], "cpu")  ? DEV_CPU :
-		    !strcmp(f[7], "N/A")  ? DEV_NA :
-					    atoi(f[7]);
+	r->device = !strcmp(f[7], "host")  ? DEV_HOST
+		    : !strcmp(f[7], "cpu") ? DEV_CPU
+		    : !strcmp(f[7], "N/A") ? DEV_NA
+					   : atoi(f[7]);
 	r->ptr = strtoull(f[8], NULL, 10);
 	r->stream_id = -1;
 	if (strstr(f[9], "allocation_id:")) {
@@ -190,8 +190,8 @@ static int by_time(const void *a, const void *b)
 {
 	const struct row *x = a, *y = b;
 
-	return x->time != y->time ? (x->time > y->time) - (x->time < y->time) :
-				    (x->id > y->id) - (x->id < y->id);
+	return x->time != y->time ? (x->time > y->time) - (x->time < y->time)
+				  : (x->id > y->id) - (x->id < y->id);
 }
 
 /* Range, step and kernel numbers, which the model would give. */

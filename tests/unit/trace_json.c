@@ -79,37 +79,120 @@ static const char *text_arg(cJSON *e, const char *key)
 }
 
 #define START 1700000000000000000ULL
-#define US(n) (START + (n) * 1000ULL)
+#define US(n) (START + (n)*1000ULL)
 
 Test(trace_json, real_axis)
 {
 	struct row rows[] = {
-		{ .id = 1, .event = ROW_MALLOC, .type = ROW_HAL, .time = START + 1234567, .pid = 70,
-		  .tid = 71, .ptr = 1, .allocation_id = 1, .size = 100, .attrs = ATTR_BLOCK },
-		{ .id = 2, .event = ROW_MALLOC, .type = ROW_HAL, .time = US(2), .pid = 70, .tid = 71,
-		  .ptr = 2, .allocation_id = 2, .size = 50, .attrs = ATTR_BLOCK },
-		{ .id = 3, .event = ROW_FREE, .type = ROW_HAL, .time = US(3), .pid = 70, .tid = 71,
-		  .ptr = 3, .size = -1, .attrs = ATTR_BLOCK | ATTR_PREATTACH },
-		{ .id = 4, .event = ROW_FREE, .type = ROW_HAL, .time = US(4), .pid = 70, .tid = 71,
-		  .ptr = 1, .allocation_id = 1, .size = 100, .attrs = ATTR_BLOCK },
-		{ .id = 5, .event = ROW_MALLOC, .type = ROW_HAL, .time = US(5), .pid = 70, .tid = 71,
-		  .device = DEV_HOST, .ptr = 9, .allocation_id = 3, .size = 65536,
+		{ .id = 1,
+		  .event = ROW_MALLOC,
+		  .type = ROW_HAL,
+		  .time = START + 1234567,
+		  .pid = 70,
+		  .tid = 71,
+		  .ptr = 1,
+		  .allocation_id = 1,
+		  .size = 100,
 		  .attrs = ATTR_BLOCK },
-		{ .id = 6, .event = ROW_MALLOC, .type = ROW_HOST_PINNED, .time = US(6), .pid = 70,
-		  .tid = 71, .device = DEV_CPU, .ptr = 9, .allocation_id = 4, .size = 7,
+		{ .id = 2,
+		  .event = ROW_MALLOC,
+		  .type = ROW_HAL,
+		  .time = US(2),
+		  .pid = 70,
+		  .tid = 71,
+		  .ptr = 2,
+		  .allocation_id = 2,
+		  .size = 50,
 		  .attrs = ATTR_BLOCK },
-		{ .id = 7, .event = ROW_KERNEL_LAUNCH, .type = ROW_KERNEL, .time = US(7), .pid = 70,
-		  .tid = 71, .kernel_index = 1, .name = "MatMul", .name_len = 6,
-		  .attrs = ATTR_KERNEL, .stream_id = 2 },
-		{ .id = 8, .event = ROW_FREE, .type = ROW_ATB, .time = US(9), .pid = 70, .tid = 71,
-		  .ptr = 20, .allocation_id = 5, .size = 64, .attrs = ATTR_BLOCK | ATTR_POOL,
-		  .born_step = 2, .steps_lived = 2, .begin_time = US(2) + 500 },
-		{ .id = 9, .event = ROW_SYSTEM, .type = ROW_LOST, .time = US(10), .pid = 70,
-		  .tid = 71, .attrs = ATTR_LOST, .lost_reason = "ring", .lost_probe = "pta",
+		{ .id = 3,
+		  .event = ROW_FREE,
+		  .type = ROW_HAL,
+		  .time = US(3),
+		  .pid = 70,
+		  .tid = 71,
+		  .ptr = 3,
+		  .size = -1,
+		  .attrs = ATTR_BLOCK | ATTR_PREATTACH },
+		{ .id = 4,
+		  .event = ROW_FREE,
+		  .type = ROW_HAL,
+		  .time = US(4),
+		  .pid = 70,
+		  .tid = 71,
+		  .ptr = 1,
+		  .allocation_id = 1,
+		  .size = 100,
+		  .attrs = ATTR_BLOCK },
+		{ .id = 5,
+		  .event = ROW_MALLOC,
+		  .type = ROW_HAL,
+		  .time = US(5),
+		  .pid = 70,
+		  .tid = 71,
+		  .device = DEV_HOST,
+		  .ptr = 9,
+		  .allocation_id = 3,
+		  .size = 65536,
+		  .attrs = ATTR_BLOCK },
+		{ .id = 6,
+		  .event = ROW_MALLOC,
+		  .type = ROW_HOST_PINNED,
+		  .time = US(6),
+		  .pid = 70,
+		  .tid = 71,
+		  .device = DEV_CPU,
+		  .ptr = 9,
+		  .allocation_id = 4,
+		  .size = 7,
+		  .attrs = ATTR_BLOCK },
+		{ .id = 7,
+		  .event = ROW_KERNEL_LAUNCH,
+		  .type = ROW_KERNEL,
+		  .time = US(7),
+		  .pid = 70,
+		  .tid = 71,
+		  .kernel_index = 1,
+		  .name = "MatMul",
+		  .name_len = 6,
+		  .attrs = ATTR_KERNEL,
+		  .stream_id = 2 },
+		{ .id = 8,
+		  .event = ROW_FREE,
+		  .type = ROW_ATB,
+		  .time = US(9),
+		  .pid = 70,
+		  .tid = 71,
+		  .ptr = 20,
+		  .allocation_id = 5,
+		  .size = 64,
+		  .attrs = ATTR_BLOCK | ATTR_POOL,
+		  .born_step = 2,
+		  .steps_lived = 2,
+		  .begin_time = US(2) + 500 },
+		{ .id = 9,
+		  .event = ROW_SYSTEM,
+		  .type = ROW_LOST,
+		  .time = US(10),
+		  .pid = 70,
+		  .tid = 71,
+		  .attrs = ATTR_LOST,
+		  .lost_reason = "ring",
+		  .lost_probe = "pta",
 		  .lost_count = 3 },
-		{ .id = 10, .event = ROW_MSTX, .type = ROW_MARK, .time = US(11), .pid = 70, .tid = 71,
-		  .device = DEV_NA, .name = "nowhere", .name_len = 7 },
-		{ .id = 11, .event = ROW_SYSTEM, .type = ROW_ACL_INIT, .time = US(12), .pid = 70,
+		{ .id = 10,
+		  .event = ROW_MSTX,
+		  .type = ROW_MARK,
+		  .time = US(11),
+		  .pid = 70,
+		  .tid = 71,
+		  .device = DEV_NA,
+		  .name = "nowhere",
+		  .name_len = 7 },
+		{ .id = 11,
+		  .event = ROW_SYSTEM,
+		  .type = ROW_ACL_INIT,
+		  .time = US(12),
+		  .pid = 70,
 		  .device = 3 },
 	};
 	struct out_opts opts = { .start_real = START };
@@ -119,7 +202,8 @@ Test(trace_json, real_axis)
 	opts.dir = d;
 	cr_assert(!write_rows(opts, rows, MT_ARRAY_SIZE(rows)));
 	j = parsed(d, "npu0_trace_");
-	cr_expect_str_eq(text_arg(event(j, "trace_start", 0), "realtime_ns"), "1700000000000000000");
+	cr_expect_str_eq(text_arg(event(j, "trace_start", 0), "realtime_ns"),
+			 "1700000000000000000");
 	e = event(j, "hal memory", 0);
 	cr_expect_float_eq(num(e, "ts"), 1234.567, 1e-9);
 	cr_expect_eq(arg(event(j, "hal memory", 1), "size"), 150);
@@ -146,7 +230,10 @@ Test(trace_json, real_axis)
 Test(trace_json, hostile_messages)
 {
 	static const char msg[] = "q\" b\\ n\n t\t z\0 e\x1b \xff\xfe \xed\xa0\x80 ok\xc3\xa9";
-	struct row r = { .event = ROW_MSTX, .type = ROW_MARK, .time = START, .name = msg,
+	struct row r = { .event = ROW_MSTX,
+			 .type = ROW_MARK,
+			 .time = START,
+			 .name = msg,
 			 .name_len = sizeof(msg) - 1 };
 	struct out_opts opts = { .start_real = START };
 	char *d = tmp_dir();
@@ -165,7 +252,10 @@ Test(trace_json, hostile_messages)
 /* An event before the zero of the axis keeps its place. */
 Test(trace_json, before_start)
 {
-	struct row r = { .event = ROW_MSTX, .type = ROW_MARK, .time = START - 1500, .name = "m",
+	struct row r = { .event = ROW_MSTX,
+			 .type = ROW_MARK,
+			 .time = START - 1500,
+			 .name = "m",
 			 .name_len = 1 };
 	struct out_opts opts = { .start_real = START };
 	char *d = tmp_dir();

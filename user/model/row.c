@@ -4,10 +4,14 @@
 #include "base/base.h"
 
 static const char *const event_names[ROW_EVENT_MAX] = {
-	[ROW_SYSTEM] = "SYSTEM",       [ROW_MALLOC] = "MALLOC",
-	[ROW_FREE] = "FREE",	       [ROW_ACCESS] = "ACCESS",
-	[ROW_MSTX] = "MSTX",	       [ROW_OP_LAUNCH] = "OP_LAUNCH",
-	[ROW_KERNEL_LAUNCH] = "KERNEL_LAUNCH", [ROW_OOM_DETAIL] = "OOM_DETAIL",
+	[ROW_SYSTEM] = "SYSTEM",
+	[ROW_MALLOC] = "MALLOC",
+	[ROW_FREE] = "FREE",
+	[ROW_ACCESS] = "ACCESS",
+	[ROW_MSTX] = "MSTX",
+	[ROW_OP_LAUNCH] = "OP_LAUNCH",
+	[ROW_KERNEL_LAUNCH] = "KERNEL_LAUNCH",
+	[ROW_OOM_DETAIL] = "OOM_DETAIL",
 };
 
 static const char *const type_names[ROW_TYPE_MAX] = {

@@ -48,11 +48,11 @@ static char *put_known(char *p, uint64_t v)
 
 #define KEY(name) (json ? PUT_LIT(p, "\"" name "\":\"") : PUT_LIT(p, name ":"))
 #define END() (json ? PUT_LIT(p, "\",") : PUT_LIT(p, ","))
-#define ITEM(name, put)                                                                  \
-	do {                                                                             \
-		p = KEY(name);                                                           \
-		p = (put);                                                               \
-		p = END();                                                               \
+#define ITEM(name, put)        \
+	do {                   \
+		p = KEY(name); \
+		p = (put);     \
+		p = END();     \
 	} while (0)
 
 /* What few rows have; kept out of the way of MALLOC and FREE. */
@@ -105,7 +105,7 @@ static char *put_rare(char *p, const struct row *r, uint32_t a, bool json)
 }
 
 static inline __attribute__((always_inline)) char *put_attrs(char *p, const struct row *r,
-							      uint32_t a, const bool json)
+							     uint32_t a, const bool json)
 {
 	if (a & ATTR_BLOCK) {
 		ITEM("allocation_id", put_u64(p, r->allocation_id));

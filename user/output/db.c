@@ -12,11 +12,13 @@
 /* Sorting more rows than this for an index would hold up the end of a run. */
 #define INDEX_MAX_ROWS 1000000
 
-#define COLUMNS                                                                           \
+#define COLUMNS                                                                          \
 	"(\"ID\" INTEGER, \"Event\" TEXT, \"Event Type\" TEXT, \"Name\" TEXT, "          \
 	"\"Timestamp(ns)\" INTEGER, \"Process Id\" INTEGER, \"Thread Id\" INTEGER, "     \
 	"\"Device Id\" TEXT, \"Ptr\" TEXT, \"Attr\" TEXT, \"Call Stack(Python)\" TEXT, " \
 	"\"Call Stack(C)\" TEXT)"
+#define INDEX(name, column) \
+	"CREATE INDEX IF NOT EXISTS leaks_dump_" name " ON leaks_dump(\"" column "\");"
 #define VALUES " VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,'','')"
 
 struct db {
@@ -222,8 +224,8 @@ static void warn_collision(struct db *db, const struct row *r)
 	if (db->collisions++)
 		return;
 	pr_warn("process %u has a block at %llu of device %d where another process has one: "
-		"MindStudio Insight cannot tell them apart, make one db per process", r->pid,
-		(unsigned long long)r->ptr, r->device);
+		"MindStudio Insight cannot tell them apart, make one db per process",
+		r->pid, (unsigned long long)r->ptr, r->device);
 }
 
 int db__row(struct db *db, const struct row *r)
@@ -302,7 +304,8 @@ int db__close(struct db *db)
 
 	if (db->collisions)
 		pr_warn("%llu rows of blocks that MindStudio Insight takes for those of another "
-			"process", (unsigned long long)db->collisions);
+			"process",
+			(unsigned long long)db->collisions);
 	if (db->shadows)
 		pr_warn("%llu blocks whose end was missed have a FREE row with shadow:true",
 			(unsigned long long)db->shadows);
@@ -310,10 +313,8 @@ int db__close(struct db *db)
 	sqlite3_finalize(db->insert_pre);
 	sqlite3_finalize(db->delete);
 	if (!err && !db->vendor && db->rows <= INDEX_MAX_ROWS)
-		err = db__exec(db->h,
-			       "CREATE INDEX IF NOT EXISTS leaks_dump_time ON leaks_dump(\"Timestamp(ns)\");"
-			       "CREATE INDEX IF NOT EXISTS leaks_dump_event ON leaks_dump(\"Event\");"
-			       "CREATE INDEX IF NOT EXISTS leaks_dump_device ON leaks_dump(\"Device Id\")");
+		err = db__exec(db->h, INDEX("time", "Timestamp(ns)") INDEX("event", "Event")
+					      INDEX("device", "Device Id"));
 	/* Back to a single file that opens read-only; fails while a reader is in it. */
 	e = db__exec(db->h, "PRAGMA wal_checkpoint(TRUNCATE); PRAGMA journal_mode=DELETE");
 	if (!err)

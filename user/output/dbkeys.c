@@ -23,10 +23,10 @@
 #define FIRST_SWEEP (256u << 10)
 
 struct state {
-	uint64_t last;        /* time of the last row */
+	uint64_t last; /* time of the last row */
 	uint64_t allocation_id;
 	int64_t size;
-	uint64_t shadow_id;   /* allocation_id of the block that got a shadow FREE */
+	uint64_t shadow_id; /* allocation_id of the block that got a shadow FREE */
 	int64_t shadow_row;
 	uint32_t pid;
 	uint32_t next_free;
@@ -34,10 +34,10 @@ struct state {
 };
 
 struct dbkeys {
-	struct hmap map;      /* (ptr, device and type) -> index in states */
+	struct hmap map; /* (ptr, device and type) -> index in states */
 	struct state *states;
 	size_t n, cap;
-	uint32_t free_list;   /* index + 1 */
+	uint32_t free_list; /* index + 1 */
 	size_t sweep_at;
 };
 
@@ -105,7 +105,8 @@ static struct state *state_of(struct dbkeys *k, const struct row *r)
 	} else {
 		if (k->n == k->cap) {
 			cap = k->cap ? k->cap * 2 : 1024;
-			p = cap > UINT32_MAX / 2 ? NULL : realloc(k->states, cap * sizeof(*k->states));
+			p = cap > UINT32_MAX / 2 ? NULL
+						 : realloc(k->states, cap * sizeof(*k->states));
 			if (!p)
 				return NULL;
 			k->states = p;

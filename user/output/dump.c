@@ -9,8 +9,11 @@
 
 /* Names beside a new dump file that must be free: another run's, or SQLite's. */
 static const char *const taken[] = {
-	".leaks_dump_%s.journal", "leaks_dump_%s.db-wal", "leaks_dump_%s.db-shm",
-	"leaks_dump_%s.db-journal", NULL,
+	".leaks_dump_%s.journal",
+	"leaks_dump_%s.db-wal",
+	"leaks_dump_%s.db-shm",
+	"leaks_dump_%s.db-journal",
+	NULL,
 };
 
 int dump__create(struct dump *d, struct outdir *dir, const struct out_opts *opts, char ts[16])
@@ -124,7 +127,8 @@ int dump__close(struct dump *d)
 	d->db = NULL;
 	if (d->guarded)
 		pr_warn("%llu names began like a formula of a spreadsheet: emptied in marks, "
-			"with a ' in front elsewhere", (unsigned long long)d->guarded);
+			"with a ' in front elsewhere",
+			(unsigned long long)d->guarded);
 	free(d->path);
 	d->path = NULL;
 	return err;

@@ -15,14 +15,14 @@
  * that the sink takes nothing more.
  */
 struct sink {
-	int fd;           /* -1: closed */
+	int fd; /* -1: closed */
 	char *buf;
 	size_t len, cap;
-	uint32_t *ends;   /* offset behind each record in buf */
+	uint32_t *ends; /* offset behind each record in buf */
 	size_t n_ends, cap_ends;
-	uint64_t size;    /* bytes in the file */
-	uint64_t lost;    /* records that did not reach the file */
-	int err;          /* first -errno */
+	uint64_t size; /* bytes in the file */
+	uint64_t lost; /* records that did not reach the file */
+	int err; /* first -errno */
 };
 
 #define SINK_BUF (256u << 10)
@@ -56,9 +56,9 @@ static inline void sink__commit(struct sink *s, const char *end)
 
 enum text_mode {
 	TEXT_QUOTED, /* inside the quotes of a csv field: " doubled */
-	TEXT_JSON,   /* inside a JSON string */
-	TEXT_PLAIN,  /* db text */
-	TEXT_ATTR,   /* value in the csv's Attr: no quotes, no line ends */
+	TEXT_JSON, /* inside a JSON string */
+	TEXT_PLAIN, /* db text */
+	TEXT_ATTR, /* value in the csv's Attr: no quotes, no line ends */
 };
 
 /* At most this many bytes come out of n bytes in. */
@@ -98,7 +98,7 @@ static inline char *put_mem(char *p, const char *s, size_t n)
 /* Attribute of the db's own FREE rows (vendor, V-now: "shadow:true"). */
 #define ATTR_SHADOW 0x80000000u
 /* What the vendor's own rows may have. */
-#define ATTR_VENDOR                                                                      \
+#define ATTR_VENDOR \
 	(ATTR_BLOCK | ATTR_POOL | ATTR_PINNED | ATTR_OWNER | ATTR_PAGE | ATTR_KERNEL | ATTR_OOM)
 /* lost_count and lost_last of a recovered row: printed as N/A. */
 #define LOST_UNKNOWN UINT64_MAX
@@ -152,11 +152,11 @@ int db__errno(int rc);
  */
 struct dbkeys;
 struct dbverdict {
-	uint64_t time;      /* to be written instead of the row's */
-	bool need_shadow;   /* a FREE was missed: write `shadow` first */
+	uint64_t time; /* to be written instead of the row's */
+	bool need_shadow; /* a FREE was missed: write `shadow` first */
 	struct row shadow;
-	int64_t replaces;   /* rowid of a shadow that this FREE makes needless, or 0 */
-	bool collision;     /* with a block of another process */
+	int64_t replaces; /* rowid of a shadow that this FREE makes needless, or 0 */
+	bool collision; /* with a block of another process */
 };
 
 struct dbkeys *dbkeys__new(void);
@@ -173,7 +173,7 @@ struct dump {
 	struct sink csv;
 	struct db *db;
 	char *path;
-	uint64_t taken;   /* rows accepted */
+	uint64_t taken; /* rows accepted */
 	uint64_t guarded; /* names changed for spreadsheets */
 };
 
@@ -204,9 +204,9 @@ void trace__footer(struct strbuf *sb, uint32_t *pids, size_t n);
 
 /* ---- folders and names (outdir.c) ---- */
 struct outdir {
-	char *path;          /* real path of DIR */
+	char *path; /* real path of DIR */
 	int dump_fd, trace_fd;
-	char **paths;        /* files made, NULL-terminated */
+	char **paths; /* files made, NULL-terminated */
 	size_t n_paths;
 };
 

@@ -17,12 +17,12 @@ struct block {
 	struct pool *pool;
 	uint64_t seq;
 	uint64_t ptr;
-	char *data;        /* encoded rows */
+	char *data; /* encoded rows */
 	uint32_t len, cap;
-	uint32_t noted;    /* bytes of data that the journal has */
+	uint32_t noted; /* bytes of data that the journal has */
 	uint64_t in_journal; /* and of its records with them */
 	uint32_t rows;
-	size_t dirty;      /* index + 1 in order.dirty, 0 = not there */
+	size_t dirty; /* index + 1 in order.dirty, 0 = not there */
 };
 
 struct pool {
@@ -34,16 +34,16 @@ struct pool {
 
 struct order {
 	struct dump *dump;
-	struct hmap blocks;  /* (ptr, pid and type) -> struct block * */
-	struct hmap pools;   /* (pid, type) -> struct pool * */
+	struct hmap blocks; /* (ptr, pid and type) -> struct block * */
+	struct hmap pools; /* (pid, type) -> struct pool * */
 	struct pool *first_pool, *last_pool;
 	struct block **dirty; /* with rows that the journal has not; NULL = gone */
 	size_t n_dirty, cap_dirty;
-	uint64_t *ended;     /* blocks of the journal that ended since */
+	uint64_t *ended; /* blocks of the journal that ended since */
 	size_t n_ended, cap_ended;
 	uint64_t seq;
 	uint64_t open_rows;
-	uint64_t freed;      /* journal bytes of ended blocks, since the last flush */
+	uint64_t freed; /* journal bytes of ended blocks, since the last flush */
 	struct strbuf sb;
 };
 

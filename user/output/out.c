@@ -12,8 +12,8 @@ struct out {
 	struct journal journal;
 	struct order *order; /* OUT_ORDER_BLOCK */
 	struct trace *trace;
-	bool made;           /* the dump file and the journal exist */
-	uint64_t seen;       /* rows given to us that belong into the dump */
+	bool made; /* the dump file and the journal exist */
+	uint64_t seen; /* rows given to us that belong into the dump */
 	uint64_t not_vendor; /* rows that the front end does not write */
 	int err;
 };

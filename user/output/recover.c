@@ -18,10 +18,10 @@
 #include <unistd.h>
 
 struct recovery {
-	const char *dir;    /* as given, for messages */
+	const char *dir; /* as given, for messages */
 	char path[PATH_MAX]; /* real path of dir/dump */
 	int dirfd;
-	int err;            /* first */
+	int err; /* first */
 };
 
 static int fail(struct recovery *rc, const char *name, int err)
@@ -202,7 +202,8 @@ static int finish_dump(struct recovery *rc, const char *name, const struct opene
 		printf("%s: %llu rows of open blocks written\n", name, (unsigned long long)rows);
 	if (vendor)
 		printf("%s: ends at the last flush; later events are lost, which this format "
-		       "cannot say\n", name);
+		       "cannot say\n",
+		       name);
 	else
 		printf("%s: %zu STOP_TRACE rows and the LOST row written\n", name, stops);
 out:
@@ -265,7 +266,8 @@ static void merge_wal(struct recovery *rc, const char *wal)
 	}
 	close(fd);
 	snprintf(path, sizeof(path), "%s/%s", rc->path, name);
-	err = db__errno(sqlite3_open_v2(path, &h, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW, NULL));
+	err = db__errno(
+		sqlite3_open_v2(path, &h, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW, NULL));
 	if (!err)
 		err = db__exec(h, "PRAGMA wal_checkpoint(TRUNCATE); PRAGMA journal_mode=DELETE");
 	sqlite3_close(h);

@@ -15,12 +15,12 @@ struct found_pid {
 struct found {
 	struct found_pid *pids;
 	size_t n_pids, cap_pids;
-	struct hmap by_pid;    /* pid -> index in pids */
-	struct hmap tail;      /* rows behind the journal's last COMMIT */
+	struct hmap by_pid; /* pid -> index in pids */
+	struct hmap tail; /* rows behind the journal's last COMMIT */
 	uint64_t rows;
 	uint64_t max_time;
-	uint64_t end;          /* csv: offset behind the last whole row */
-	bool lost_noted;       /* an earlier recovery wrote its LOST row */
+	uint64_t end; /* csv: offset behind the last whole row */
+	bool lost_noted; /* an earlier recovery wrote its LOST row */
 	bool nomem;
 };
 
@@ -44,7 +44,7 @@ struct opened {
 	size_t n, cap;
 	struct hmap by_seq;
 	uint64_t position;
-	uint64_t good, size;       /* bytes that make sense, bytes there are */
+	uint64_t good, size; /* bytes that make sense, bytes there are */
 };
 
 /* 0, -EBADMSG (no journal of ours) or -errno. A torn end is no error. */

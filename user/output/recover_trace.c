@@ -10,11 +10,11 @@
 struct lines {
 	char line[64];
 	size_t len;
-	uint64_t off;      /* of the next byte */
-	uint64_t end;      /* behind the last whole event */
-	bool counter;      /* the event that is being read is one */
-	bool closed;       /* the file has its end */
-	struct hmap pids;  /* of counters */
+	uint64_t off; /* of the next byte */
+	uint64_t end; /* behind the last whole event */
+	bool counter; /* the event that is being read is one */
+	bool closed; /* the file has its end */
+	struct hmap pids; /* of counters */
 	bool nomem;
 };
 

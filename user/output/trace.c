@@ -15,11 +15,11 @@
 struct file {
 	int32_t device; /* DEV_CPU: cpu_trace */
 	struct sink s;
-	struct hmap pids;  /* pid -> PID_* */
+	struct hmap pids; /* pid -> PID_* */
 };
 
 #define PID_COUNTER 1u /* has counters: gets a sort index */
-#define PID_NAMED   2u /* has a process_name */
+#define PID_NAMED 2u /* has a process_name */
 
 struct trace {
 	struct outdir *dir;
@@ -276,7 +276,8 @@ static void mstx_row(struct trace *t, const struct row *r)
 		if (step) {
 			snprintf(name, sizeof(name), "step %llu", id);
 			trace_event__slice(&f->s, name, 0, r->tid,
-					   stamp_of(t, r->begin_time, r->begin_kernel), since(t, r));
+					   stamp_of(t, r->begin_time, r->begin_kernel),
+					   since(t, r));
 		}
 		snprintf(name, sizeof(name), "mstx_%s%llu_end", step ? "step" : "range", id);
 		break;

@@ -184,8 +184,10 @@ static int cmp_u32(const void *a, const void *b)
 static void meta(struct strbuf *sb, const char *name, uint32_t pid, const char *key,
 		 const char *text, size_t number)
 {
-	strbuf__printf(sb, "{\n    \"ph\": \"M\",\n    \"name\": \"%s\",\n    \"pid\": %u,\n"
-			   "    \"tid\": 0,\n    \"args\": {\n        \"%s\": ", name, pid, key);
+	strbuf__printf(sb,
+		       "{\n    \"ph\": \"M\",\n    \"name\": \"%s\",\n    \"pid\": %u,\n"
+		       "    \"tid\": 0,\n    \"args\": {\n        \"%s\": ",
+		       name, pid, key);
 	if (text)
 		strbuf__printf(sb, "\"%s\"", text);
 	else
