@@ -305,6 +305,34 @@ Test(dump_db, insight_refuses)
 	rm_dir(d);
 }
 
+/* A reader at the end of a run: no failure, and recovery merges later. */
+Test(dump_db, reader_at_close)
+{
+	struct row rows[] = { block(ROW_MALLOC, 1, 5, 100, 1), block(ROW_FREE, 2, 5, 200, 1) };
+	struct out_opts opts = db_opts;
+	char *d = tmp_dir(), *path;
+	struct out *o;
+	sqlite3 *h;
+
+	opts.dir = d;
+	cr_assert(!out__open(&opts, &o));
+	out__row(o, &rows[0]);
+	cr_assert(!out__flush(o));
+	path = strdup(out__path(o, 0));
+	cr_assert(!sqlite3_open(path, &h));
+	cr_assert(!sqlite3_exec(h, "BEGIN; SELECT count(*) FROM leaks_dump", NULL, NULL, NULL));
+	out__row(o, &rows[1]);
+	cr_expect_eq(out__close(o), 0);
+	cr_expect(find_file(d, "dump", "leaks_dump_", "-wal"));
+	cr_expect_lt(out__recover(d), 0); /* not yet */
+	sqlite3_close(h);
+	cr_assert(!out__recover(d));
+	cr_expect_null(find_file(d, "dump", "leaks_dump_", "-wal"));
+	expect_text(query(path, TIMES), "1|MALLOC|100\n2|FREE|200\n");
+	expect_insight(path, true);
+	rm_dir(d);
+}
+
 Test(dump_db, disk_full)
 {
 	struct out_opts opts = db_opts;

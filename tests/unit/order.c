@@ -209,20 +209,21 @@ Test(order, codec)
 
 /* ---- kill -9 ---- */
 
-static void check_killed(enum out_format format, bool vendor, int ms)
+static void check_killed(struct out_opts opts, int ms)
 {
-	char *d = tmp_dir(), *before, *after;
-	uint64_t flushed = killed_writer(d, format, vendor, ms);
-	const char *ext = format == OUT_DB ? ".db" : ".csv";
-	char *path;
+	const char *ext = opts.format == OUT_DB ? ".db" : ".csv";
+	char *d = tmp_dir(), *before, *after, *path;
+	uint64_t flushed;
 
+	opts.dir = d;
+	flushed = killed_writer(opts, ms);
 	cr_assert(!out__recover(d));
 	path = find_file(d, "dump", "leaks_dump_", ext);
 	cr_assert(path);
 	check_trace_closed(d);
 	cr_expect_null(find_file(d, "dump", ".leaks", ".journal"));
-	if (format == OUT_CSV) {
-		check_csv(d, flushed, vendor);
+	if (opts.format == OUT_CSV) {
+		check_csv(d, flushed, opts.vendor);
 		before = read_all(path, NULL);
 		cr_assert(!out__recover(d));
 		after = read_all(path, NULL);
@@ -259,7 +260,9 @@ Test(order, killed_csv)
 	int i;
 
 	for (i = 0; i < 15; i++)
-		check_killed(OUT_CSV, i % 3 == 2, 3 + 7 * i);
+		check_killed((struct out_opts){ .order = i % 4 ? OUT_ORDER_BLOCK : OUT_ORDER_TIME,
+						.vendor = i % 3 == 2 },
+			     3 + 7 * i);
 }
 
 Test(order, killed_db)
@@ -267,7 +270,9 @@ Test(order, killed_db)
 	int i;
 
 	for (i = 0; i < 8; i++)
-		check_killed(OUT_DB, false, 20 + 11 * i);
+		check_killed((struct out_opts){ .format = OUT_DB,
+						.order = i % 4 ? OUT_ORDER_BLOCK : OUT_ORDER_TIME },
+			     20 + 11 * i);
 }
 
 /* A copy of a killed run's folder, recovered again after a recovery that was
@@ -275,7 +280,8 @@ Test(order, killed_db)
 Test(order, recovery_is_repeatable)
 {
 	char *d = tmp_dir(), *journal, *data, *path, *before, *after;
-	uint64_t flushed = killed_writer(d, OUT_CSV, false, 30);
+	uint64_t flushed = killed_writer((struct out_opts){ .dir = d, .order = OUT_ORDER_BLOCK },
+					 30);
 	size_t n;
 	int fd;
 

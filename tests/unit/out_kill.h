@@ -56,7 +56,7 @@ static uint32_t rnd(uint32_t n)
  * A writer that flushes and tells how far it is, until it is killed. Returns
  * the number of rows that were flushed.
  */
-static uint64_t killed_writer(const char *dir, enum out_format format, bool vendor, int ms)
+static uint64_t killed_writer(struct out_opts opts, int ms)
 {
 	int pipefd[2], status;
 	uint64_t flushed = 0, got;
@@ -66,9 +66,6 @@ static uint64_t killed_writer(const char *dir, enum out_format format, bool vend
 	pid = fork();
 	cr_assert(pid >= 0);
 	if (!pid) {
-		struct out_opts opts = {
-			.dir = dir, .format = format, .vendor = vendor, .order = OUT_ORDER_BLOCK
-		};
 		struct row r;
 		struct out *o;
 		uint64_t i;
@@ -94,6 +91,7 @@ static uint64_t killed_writer(const char *dir, enum out_format format, bool vend
 		}
 	}
 	close(pipefd[1]);
+	cr_assert_eq(read(pipefd[0], &flushed, 8), 8);
 	usleep((useconds_t)ms * 1000);
 	kill(pid, SIGKILL);
 	cr_assert_eq(waitpid(pid, &status, 0), pid);

@@ -64,6 +64,18 @@ int db__exec(void *handle, const char *sql)
 	return db__errno(rc);
 }
 
+int db__merge(void *handle)
+{
+	int err, rc = sqlite3_exec(handle,
+				   "PRAGMA wal_checkpoint(TRUNCATE); PRAGMA journal_mode=DELETE",
+				   NULL, NULL, NULL);
+
+	err = db__errno(rc);
+	if (err && err != -EBUSY)
+		pr_err("db: %s", sqlite3_errmsg(handle));
+	return err;
+}
+
 static int prepare(struct db *db, const char *sql, sqlite3_stmt **st)
 {
 	int rc = sqlite3_prepare_v3(db->h, sql, -1, SQLITE_PREPARE_PERSISTENT, st, NULL);
@@ -315,8 +327,13 @@ int db__close(struct db *db)
 	if (!err && !db->vendor && db->rows <= INDEX_MAX_ROWS)
 		err = db__exec(db->h, INDEX("time", "Timestamp(ns)") INDEX("event", "Event")
 					      INDEX("device", "Device Id"));
-	/* Back to a single file that opens read-only; fails while a reader is in it. */
-	e = db__exec(db->h, "PRAGMA wal_checkpoint(TRUNCATE); PRAGMA journal_mode=DELETE");
+	sqlite3_busy_timeout(db->h, 500);
+	e = db__merge(db->h);
+	if (e == -EBUSY) {
+		pr_warn("somebody reads %s: its write-ahead log stays, memtap recover merges it",
+			sqlite3_db_filename(db->h, NULL));
+		e = 0;
+	}
 	if (!err)
 		err = e;
 	e = db__errno(sqlite3_close(db->h));

@@ -178,7 +178,7 @@ int found__scan_db(struct found *f, void *handle, uint64_t position)
 		r.time = (uint64_t)sqlite3_column_int64(st, 4);
 		r.pid = (uint32_t)sqlite3_column_int64(st, 5);
 		parse_words(&r, event ? event : "", type ? type : "", attr ? attr : "");
-		found__row(f, &r, sqlite3_column_int64(st, 0) > (sqlite3_int64)position);
+		found__row(f, &r, (uint64_t)sqlite3_column_int64(st, 0) > position);
 	}
 	sqlite3_finalize(st);
 	if (rc != SQLITE_DONE)

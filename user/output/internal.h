@@ -145,6 +145,8 @@ void *db__handle(struct db *db); /* sqlite3 *, for recovery */
 /* Statement that fails with a message. 0 or -errno. */
 int db__exec(void *handle, const char *sql);
 int db__errno(int rc);
+/* Write-ahead log into the db, back to a single file. -EBUSY: a reader is in it. */
+int db__merge(void *handle);
 
 /*
  * What the db remembers of each (device, type, Ptr): times in it must rise and

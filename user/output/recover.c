@@ -147,6 +147,8 @@ static int finish_dump(struct recovery *rc, const char *name, const struct opene
 	char path[PATH_MAX + 64], wal[PATH_MAX + 80];
 	struct found f = { 0 };
 	struct dump d = { .csv = { .fd = -1 } };
+	/* With nothing open, no row needs to be looked for: the whole is no tail. */
+	uint64_t position = o->by_seq.n ? o->position : UINT64_MAX;
 	uint64_t rows = 0, size = 0, flushed;
 	size_t stops = 0;
 	struct stat st;
@@ -163,9 +165,9 @@ static int finish_dump(struct recovery *rc, const char *name, const struct opene
 		close(fd);
 		err = dump__reopen(&d, path, -1, 0, vendor);
 		if (!err)
-			err = found__scan_db(&f, db__handle(d.db), o->position);
+			err = found__scan_db(&f, db__handle(d.db), position);
 	} else {
-		err = found__scan_csv(&f, fd, o->position);
+		err = found__scan_csv(&f, fd, position);
 		if (!err && fstat(fd, &st))
 			err = -errno;
 		if (!err) {
@@ -247,15 +249,18 @@ static void finish_journal(struct recovery *rc, const char *name)
 	close(fd);
 }
 
-/* A db with a log but no journal: only the log is merged. */
-static void merge_wal(struct recovery *rc, const char *wal)
+/*
+ * A db without a journal that is still in write-ahead mode (bytes 18 and 19 of
+ * its header), because somebody read it when it was closed.
+ */
+static void merge_wal(struct recovery *rc, const char *name)
 {
-	char path[PATH_MAX + 64], name[64], journal[64];
-	struct stat st;
+	char path[PATH_MAX + NAME_MAX + 2], journal[64];
+	uint8_t mode[2] = { 0 };
 	sqlite3 *h = NULL;
+	struct stat st;
 	int fd, err;
 
-	snprintf(name, sizeof(name), "%.*s", (int)(strlen(wal) - 4), wal);
 	snprintf(journal, sizeof(journal), ".%.25s.journal", name);
 	if (!fstatat(rc->dirfd, journal, &st, AT_SYMLINK_NOFOLLOW))
 		return; /* its writer lives, or it had an error above */
@@ -264,12 +269,16 @@ static void merge_wal(struct recovery *rc, const char *wal)
 		fail(rc, name, fd);
 		return;
 	}
+	if (pread(fd, mode, sizeof(mode), 18) != sizeof(mode))
+		mode[0] = 0;
 	close(fd);
+	if (mode[0] != 2)
+		return;
 	snprintf(path, sizeof(path), "%s/%s", rc->path, name);
 	err = db__errno(
 		sqlite3_open_v2(path, &h, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW, NULL));
 	if (!err)
-		err = db__exec(h, "PRAGMA wal_checkpoint(TRUNCATE); PRAGMA journal_mode=DELETE");
+		err = db__merge(h);
 	sqlite3_close(h);
 	if (err)
 		fail(rc, name, err);
@@ -331,7 +340,7 @@ static void visit(struct recovery *rc, const char *name, enum pass pass)
 			finish_journal(rc, name);
 		break;
 	case PASS_WAL:
-		if (matches(name, "leaks_dump_", ".db-wal"))
+		if (matches(name, "leaks_dump_", ".db"))
 			merge_wal(rc, name);
 		break;
 	case PASS_TRACE:

@@ -38,7 +38,8 @@ class Checker:
         self.need(re.fullmatch(r"leaks_dump_\d+\.db", os.path.basename(self.path)), "file name")
         self.need(not os.path.islink(self.path), "a symbolic link")
         self.need(os.stat(self.path).st_mode & 0o002 == 0, "writable by everybody")
-        self.need(not os.path.exists(self.path + "-wal"), "a write-ahead log beside it")
+        wal = self.path + "-wal"
+        self.need(not os.path.exists(wal) or not os.path.getsize(wal), "a write-ahead log beside it")
 
     def schema(self, db):
         one = lambda sql: db.execute(sql).fetchone()[0]
