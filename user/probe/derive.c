@@ -208,7 +208,8 @@ static uint64_t inner_function(struct elf_image *img, const char *wrapper, bool 
 	if (elf_image__symbol(img, wrapper, &addr, NULL) || func__bounds(img, addr, &b) ||
 	    func__decode(img, addr, b.end, INSN_FLOW, &f))
 		return 0;
-	for (i = 0; i < f.n && f.v[i].kind != INSN_RET; i++) {
+	/* Where the wrapper itself reports, the inner function is part of it (6.0.rc2, 2.2.0). */
+	for (i = 0; i < f.n && !addr_set__has(callers, b.start) && f.v[i].kind != INSN_RET; i++) {
 		const struct insn *in = &f.v[i];
 
 		if ((in->kind != INSN_CALL && in->kind != INSN_JMP) || in->target == d->report ||

@@ -128,7 +128,7 @@ bool elf_image__dynsym(const struct elf_image *img, uint32_t i, Elf64_Sym *out);
 /* What an FDE says beyond its range. */
 struct fde_detail {
 	uint64_t lsda;	     /* address of the exception table; 0 = none */
-	bool starts_framed;  /* unwind rules differ from the CIE's at its first byte */
+	bool starts_framed;  /* its first byte has a frame already: no function's entry */
 	bool signal;	     /* 'S': a signal frame */
 };
 

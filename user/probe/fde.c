@@ -125,6 +125,7 @@ struct cie {
 	uint64_t vaddr; /* 0: none cached */
 	uint8_t fde_enc, lsda_enc;
 	bool has_aug, signal;
+	struct cur program; /* initial instructions */
 };
 
 /* Cursor over a record at an address, length word consumed; false if there is none. */
@@ -147,8 +148,9 @@ static bool record(const struct elf_image *img, uint64_t vaddr, struct cur *c)
 static bool read_cie(const struct elf_image *img, uint64_t vaddr, struct cie *cie)
 {
 	const char *aug;
-	struct cur c;
+	struct cur c, body;
 	uint8_t version;
+	uint64_t len;
 
 	if (!record(img, vaddr, &c) || read_n(&c, 4) != 0)
 		return false;
@@ -168,7 +170,9 @@ static bool read_cie(const struct elf_image *img, uint64_t vaddr, struct cie *ci
 	*cie = (struct cie){ .fde_enc = PE_ABS, .lsda_enc = PE_OMIT };
 	if (*aug == 'z') {
 		cie->has_aug = true;
-		leb128(&c, false);
+		len = leb128(&c, false);
+		body = c;
+		take(&body, len);
 		aug++;
 	} else if (*aug) {
 		return false;
@@ -195,7 +199,8 @@ static bool read_cie(const struct elf_image *img, uint64_t vaddr, struct cie *ci
 		}
 	}
 	cie->vaddr = vaddr;
-	return !c.bad;
+	cie->program = cie->has_aug ? body : c;
+	return !c.bad && !cie->program.bad;
 }
 
 /* Cursor behind the range of the FDE at vaddr; the CIE is cached in *cie. */
@@ -338,7 +343,7 @@ static int load_fdes(struct elf_image *img)
 		goto out;
 	}
 	for (i = 0; i < l.n; i++) {
-		/* Overlap is a lie about bounds: neither of such a pair can be trusted less. */
+		/* Of two that overlap the first counts; compilers make none. */
 		if (n && l.v[i].fde.start < img->fdes[n - 1].end)
 			continue;
 		img->fdes[n] = l.v[i].fde;
@@ -380,25 +385,32 @@ const struct fde *elf_image__fde_at(struct elf_image *img, uint64_t vaddr)
 }
 
 /*
- * Does the program of an FDE change the rules before it advances? Functions
- * start with their CIE's rules; a `.cold` part starts with its function's frame.
- * Opcodes: DWARF 5, 7.24.
+ * Do these instructions set up anything but the state at a function's entry (CFA
+ * = sp + 8 and the return address below it; on aarch64 CFA = sp), before they
+ * advance? A `.cold` part starts with its function's frame: GCC says so in its
+ * FDE, gas moves that into a CIE of its own. Opcodes: DWARF 5, 7.24.
  */
-static bool changes_first(struct cur *c)
+static bool sets_frame(const struct elf_image *img, struct cur *c)
 {
+	bool x86 = img->machine == EM_X86_64;
+
 	while (!c->bad && c->p < c->end) {
 		uint8_t op = (uint8_t)read_n(c, 1);
 
-		if (!op) /* DW_CFA_nop: padding */
-			continue;
 		if ((op & 0xc0) == 0x40 || (op >= 0x01 && op <= 0x04)) /* set_loc, advance_loc* */
 			return false;
-		/* DW_CFA_GNU_args_size says nothing about the frame's rules. */
-		if (op == 0x2e) {
-			leb128(c, false);
+		if (op == 0x00) /* DW_CFA_nop: padding */
 			continue;
+		if (op == 0x2e) { /* DW_CFA_GNU_args_size: not about the frame */
+			leb128(c, false);
+		} else if (op == 0x0c) { /* DW_CFA_def_cfa: 7 is rsp, 31 sp */
+			if (leb128(c, false) != (x86 ? 7 : 31) || leb128(c, false) != (x86 ? 8 : 0))
+				return true;
+		} else if (x86 && op == (0x80 | 16)) { /* DW_CFA_offset of the return address */
+			leb128(c, false);
+		} else {
+			return true;
 		}
-		return true;
 	}
 	return false;
 }
@@ -427,6 +439,6 @@ int elf_image__fde_detail(struct elf_image *img, const struct fde *fde, struct f
 		if (aug.bad)
 			return -EINVAL;
 	}
-	out->starts_framed = changes_first(&c);
+	out->starts_framed = sets_frame(img, &cie.program) || sets_frame(img, &c);
 	return 0;
 }
