@@ -384,19 +384,33 @@ const struct fde *elf_image__fde_at(struct elf_image *img, uint64_t vaddr)
 	return lo < img->nfdes && vaddr >= f[lo].start ? &f[lo] : NULL;
 }
 
+static bool is_nop(const struct elf_image *img, uint64_t addr)
+{
+	const uint8_t *p = elf_image__at(img, addr, 4);
+
+	if (!p)
+		return false;
+	return img->machine == EM_X86_64 ? *p == 0x90 : rd32(p) == 0xd503201f;
+}
+
 /*
  * Do these instructions set up anything but the state at a function's entry (CFA
  * = sp + 8 and the return address below it; on aarch64 CFA = sp), before they
  * advance? A `.cold` part starts with its function's frame: GCC says so in its
- * FDE, gas moves that into a CIE of its own. Opcodes: DWARF 5, 7.24.
+ * FDE, gas moves that into a CIE of its own. A part that begins with a landing
+ * pad has a nop before it, which does not count. Opcodes: DWARF 5, 7.24.
  */
-static bool sets_frame(const struct elf_image *img, struct cur *c)
+static bool sets_frame(const struct elf_image *img, uint64_t start, struct cur *c)
 {
 	bool x86 = img->machine == EM_X86_64;
 
 	while (!c->bad && c->p < c->end) {
 		uint8_t op = (uint8_t)read_n(c, 1);
 
+		if (op == 0x41 && is_nop(img, start)) { /* advance by one */
+			start = 0;
+			continue;
+		}
 		if ((op & 0xc0) == 0x40 || (op >= 0x01 && op <= 0x04)) /* set_loc, advance_loc* */
 			return false;
 		if (op == 0x00) /* DW_CFA_nop: padding */
@@ -439,6 +453,6 @@ int elf_image__fde_detail(struct elf_image *img, const struct fde *fde, struct f
 		if (aug.bad)
 			return -EINVAL;
 	}
-	out->starts_framed = sets_frame(img, &cie.program) || sets_frame(img, &c);
+	out->starts_framed = sets_frame(img, 0, &cie.program) || sets_frame(img, f.start, &c);
 	return 0;
 }
