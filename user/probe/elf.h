@@ -30,6 +30,7 @@ struct elf_sym {
 	uint64_t vaddr, size;
 	bool dynamic; /* from .dynsym */
 	bool local;   /* STB_LOCAL: any number of these may share a name */
+	bool ifunc;   /* the address is a resolver's: no function to probe */
 };
 
 /* A table in the file: pointer checked for `n` entries when it was found. */

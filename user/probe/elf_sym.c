@@ -24,14 +24,16 @@ static struct hkey name_key(const char *name)
 }
 
 /*
- * Only STT_FUNC: the address of an STT_GNU_IFUNC is its resolver, which runs
- * once, so a probe there would see nothing and say nothing.
+ * STT_GNU_IFUNC is kept, so that no old version of the name is taken instead, but
+ * never given out: its address is a resolver that runs once, so a probe there
+ * would see nothing and say nothing.
  */
 static bool wanted(const struct elf_image *img, const Elf64_Sym *s)
 {
 	const struct elf_seg *seg;
 
-	if (ELF64_ST_TYPE(s->st_info) != STT_FUNC || s->st_shndx == SHN_UNDEF || !s->st_value)
+	if ((ELF64_ST_TYPE(s->st_info) != STT_FUNC &&
+	     ELF64_ST_TYPE(s->st_info) != STT_GNU_IFUNC) || s->st_shndx == SHN_UNDEF || !s->st_value)
 		return false;
 	seg = elf_image__seg(img, s->st_value);
 	return seg && (seg->flags & PF_X);
@@ -70,7 +72,9 @@ static int add_symbol(struct elf_image *img, const Elf64_Sym *s, const char *nam
 						    .vaddr = s->st_value,
 						    .size = s->st_size,
 						    .dynamic = dynamic,
-						    .local = local };
+						    .local = local,
+						    .ifunc = ELF64_ST_TYPE(s->st_info) ==
+							     STT_GNU_IFUNC };
 	return 0;
 }
 
@@ -193,7 +197,7 @@ int elf_image__symbol(const struct elf_image *img, const char *name, uint64_t *v
 	if (err)
 		return err;
 	v = hmap__get(&img->by_name, name_key(name));
-	if (!v || strcmp(img->syms[*v].name, name))
+	if (!v || strcmp(img->syms[*v].name, name) || img->syms[*v].ifunc)
 		return -ENOENT;
 	*vaddr = img->syms[*v].vaddr;
 	if (size)
@@ -209,7 +213,8 @@ int elf_image__each_symbol(const struct elf_image *img,
 	size_t i;
 
 	for (i = 0; !err && i < img->nsyms; i++)
-		err = fn(ctx, img->syms[i].name, img->syms[i].vaddr, img->syms[i].size);
+		if (!img->syms[i].ifunc)
+			err = fn(ctx, img->syms[i].name, img->syms[i].vaddr, img->syms[i].size);
 	return err;
 }
 
@@ -264,7 +269,7 @@ const char *elf_image__name_at(const struct elf_image *img, uint64_t off, uint64
 
 		if (best && s->vaddr != best->vaddr)
 			break;
-		if (s->dynamic)
+		if (s->dynamic && !s->ifunc)
 			best = s; /* of aliases the first in the file */
 	}
 	if (!best)
