@@ -227,7 +227,10 @@ int session__find_targets(struct session *s)
 			pr_err("cgroup %s: %s", s->opts.cgroup, strerror(-err));
 			return err;
 		}
-		err = cgroup__id(s->opts.cgroup, &s->cfg.cgroup_id, &s->cfg.cgroup_level);
+		uint64_t id = 0;
+
+		err = cgroup__id(s->opts.cgroup, &id, &s->cfg.cgroup_level);
+		s->cfg.cgroup_id = id;
 		if (err)
 			pr_warn("cgroup %s: only its present processes and their children are traced: %s",
 				s->opts.cgroup,

@@ -23,10 +23,10 @@
 #define NOARG { -1, -1, -1, -1, -1 }
 
 /* A launch: name source, stream, tiling key (argument numbers), kind of name. */
-#define LAUNCH(sym, src, stream, key, kind)                                                 \
+#define LAUNCH(sym, src, stream, key, kind_)                                                \
 	{                                                                                   \
 		.lib = RT, .symbol = { sym }, .prog = "rt_launch", .kind = PROBE_CALL,      \
-		.nargs = 6, .klass = CLASS_LAUNCH, .fn = MT_FN_LAUNCH, .name_kind = (kind), \
+		.nargs = 6, .klass = CLASS_LAUNCH, .fn = MT_FN_LAUNCH, .name_kind = (kind_), \
 		.flags = MT_SITE_NOTIFY, .arg = { src, stream, key, -1, -1 }                \
 	}
 
