@@ -59,6 +59,7 @@ class Queue {
 	std::condition_variable work, room, idle;
 	std::deque<std::function<int()>> tasks;
 	bool busy = false;
+	std::atomic<uint64_t> errors{ 0 };
 
 	void consume()
 	{
@@ -78,8 +79,15 @@ class Queue {
 				busy = true;
 				room.notify_all();
 			}
-			for (auto &f : batch)
-				f();
+			for (auto &f : batch) {
+				/* An error here is reported by a later call; it ends nothing. */
+				try {
+					if (f())
+						errors.fetch_add(1);
+				} catch (const std::exception &) {
+					errors.fetch_add(1);
+				}
+			}
 			batch.clear();
 		}
 	}
