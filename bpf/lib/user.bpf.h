@@ -72,6 +72,10 @@ static __always_inline long user_str(char *dst, __u32 n, __u64 addr)
 	return r;
 }
 
+/* Keeps the compiler from folding the cases into one load at a computed offset, which the
+ * verifier refuses for the context. */
+#define KEEP(v) asm volatile("" : "+r"(v))
+
 /* Integer argument i of the function that starts with stack pointer sp. */
 static __always_inline __u64 ctx_arg(struct pt_regs *ctx, int i, __u64 sp)
 {
@@ -80,17 +84,29 @@ static __always_inline __u64 ctx_arg(struct pt_regs *ctx, int i, __u64 sp)
 #if defined(__TARGET_ARCH_x86)
 	switch (i) {
 	case 0:
-		return ctx->di;
+		v = ctx->di;
+		KEEP(v);
+		return v;
 	case 1:
-		return ctx->si;
+		v = ctx->si;
+		KEEP(v);
+		return v;
 	case 2:
-		return ctx->dx;
+		v = ctx->dx;
+		KEEP(v);
+		return v;
 	case 3:
-		return ctx->cx;
+		v = ctx->cx;
+		KEEP(v);
+		return v;
 	case 4:
-		return ctx->r8;
+		v = ctx->r8;
+		KEEP(v);
+		return v;
 	case 5:
-		return ctx->r9;
+		v = ctx->r9;
+		KEEP(v);
+		return v;
 	}
 	sp += 8; /* above the return address */
 #else
@@ -98,21 +114,37 @@ static __always_inline __u64 ctx_arg(struct pt_regs *ctx, int i, __u64 sp)
 
 	switch (i) {
 	case 0:
-		return r->regs[0];
+		v = r->regs[0];
+		KEEP(v);
+		return v;
 	case 1:
-		return r->regs[1];
+		v = r->regs[1];
+		KEEP(v);
+		return v;
 	case 2:
-		return r->regs[2];
+		v = r->regs[2];
+		KEEP(v);
+		return v;
 	case 3:
-		return r->regs[3];
+		v = r->regs[3];
+		KEEP(v);
+		return v;
 	case 4:
-		return r->regs[4];
+		v = r->regs[4];
+		KEEP(v);
+		return v;
 	case 5:
-		return r->regs[5];
+		v = r->regs[5];
+		KEEP(v);
+		return v;
 	case 6:
-		return r->regs[6];
+		v = r->regs[6];
+		KEEP(v);
+		return v;
 	case 7:
-		return r->regs[7];
+		v = r->regs[7];
+		KEEP(v);
+		return v;
 	}
 #endif
 	if (i < 0 || user_u64(sp + 8 * (__u64)(i - REG_ARGS), &v))

@@ -11,14 +11,17 @@
 #include "base/base.h"
 #include "memtap/event.h"
 
-#define HAL "libascend_hal.so*"
-#define ACL "@(libacl_rt|libascendcl).so*"
-#define RT  "libruntime.so*"
-#define TX  "libms_tools_ext.so*"
-#define NPU "libtorch_npu.so*"
-#define C10 "libc10.so*"
-#define MSX "mstx*.so"
-#define MS  "@(libmindspore_memory_pool|libmindspore_backend|libmindspore_common).so*"
+/* A library, with or without a version behind its name. */
+#define SO(name) name ".so?(.+([0-9.]))"
+
+#define HAL SO("libascend_hal")
+#define ACL SO("@(libacl_rt|libascendcl)")
+#define RT  SO("libruntime")
+#define TX  SO("libms_tools_ext")
+#define NPU SO("libtorch_npu")
+#define C10 SO("libc10")
+#define MSX "mstx?(.*).so"
+#define MS  SO("@(libmindspore_memory_pool|libmindspore_backend|libmindspore_common)")
 
 #define NOARG { -1, -1, -1, -1, -1 }
 

@@ -38,15 +38,20 @@ static bool wanted(const struct search *s, const char *base)
 }
 
 /* Every wanted file of one directory, path as the process sees it. */
-static void scan_dir(struct search *s, const char *dir)
+static void scan_dir(struct search *s, const char *name)
 {
-	char path[PATH_MAX + 32];
+	char path[PATH_MAX + 32], dir[PATH_MAX];
 	struct dirent *e;
+	size_t n = strlen(name);
 	bool fresh;
 	DIR *d;
 
-	if (s->r || dir[0] != '/')
+	while (n > 1 && name[n - 1] == '/')
+		n--;
+	if (s->r || name[0] != '/' || n >= sizeof(dir))
 		return;
+	memcpy(dir, name, n);
+	dir[n] = '\0';
 	if (!hmap__put(&s->seen, (struct hkey){ hash__bytes(dir, strlen(dir), 0), 0 }, &fresh) || !fresh)
 		return;
 	snprintf(path, sizeof(path), "/proc/%d/root%s", (int)s->pid, dir);
@@ -54,7 +59,7 @@ static void scan_dir(struct search *s, const char *dir)
 	if (!d)
 		return;
 	while (!s->r && (e = readdir(d))) {
-		if (e->d_name[0] == '.' || !wanted(s, e->d_name))
+		if (e->d_name[0] == '.' || e->d_type == DT_DIR || !wanted(s, e->d_name))
 			continue;
 		if ((size_t)snprintf(path, sizeof(path), "%s/%s", dir, e->d_name) >= sizeof(path) ||
 		    path__is_stub(path))
