@@ -70,7 +70,7 @@ static __always_inline int probe__filter(struct probe *p)
 		if (!p->tgid)
 			return 0;
 	}
-	if (p->cfg->cgroup_id &&
+	if ((patch_mode() & MT_MODE_CGROUP) && p->cfg->cgroup_id &&
 	    bpf_get_current_ancestor_cgroup_id(p->cfg->cgroup_level) == p->cfg->cgroup_id)
 		goto known_or_new;
 	t = bpf_map_lookup_elem(&targets, &p->tgid);

@@ -120,7 +120,8 @@ static int any_seccomp(struct session *s)
 
 static int setup(struct session *s)
 {
-	struct progs_opts po = { .ring_bytes = pow2_at_least(s->opts.ring_bytes) };
+	struct progs_opts po = { .ring_bytes = pow2_at_least(s->opts.ring_bytes),
+				 .cgroup = s->opts.cgroup != NULL };
 	struct prober_opts pr = { .classes = classes(&s->opts) };
 	struct drain_opts dr = { .window_ns = WINDOW_NS };
 	struct model_ops ops = { on_row, on_describe, on_ended };

@@ -173,6 +173,7 @@ struct progs;
 struct progs_opts {
 	uint32_t ring_bytes;   /* power of two, at least a page */
 	uint32_t inflight_max; /* 0 = default */
+	bool cgroup;           /* programs also filter by cfg.cgroup_id, where the kernel can */
 };
 
 /* Loads all that loads; a program that does not is named by progs__why. 0 or -errno

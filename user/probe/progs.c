@@ -65,19 +65,30 @@ struct progs {
 /* What libbpf said last: the reason that a message quotes. */
 static char last_libbpf[256];
 
+/* The verifier's verdict: the last line of its log before the statistics. */
+static void keep_verdict(char *log)
+{
+	char *end = strstr(log, "\nprocessed "), *line;
+
+	if (!end)
+		return;
+	*end = '\0';
+	line = strrchr(log, '\n');
+	snprintf(last_libbpf, sizeof(last_libbpf), "%.250s", line ? line + 1 : log);
+	*end = '\n';
+}
+
 static int on_libbpf(enum libbpf_print_level level, const char *fmt, va_list ap)
 {
-	char line[2048];
+	char *text = NULL, *line, *save = NULL;
 
-	if (level == LIBBPF_DEBUG)
+	if (level == LIBBPF_DEBUG || vasprintf(&text, fmt, ap) < 0)
 		return 0;
-	vsnprintf(line, sizeof(line), fmt, ap);
-	line[strcspn(line, "\n")] = '\0';
-	if (level == LIBBPF_WARN && strncmp(line, "libbpf: -- BEGIN", 16) != 0 &&
-	    strncmp(line, "libbpf: failed to load object", 29) != 0)
-		snprintf(last_libbpf, sizeof(last_libbpf), "%.250s",
-			 strncmp(line, "libbpf: ", 8) == 0 ? line + 8 : line);
-	pr_debug("%s", line);
+	if (strstr(text, "BEGIN PROG LOAD LOG"))
+		keep_verdict(text);
+	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+		pr_debug("%s", line);
+	free(text);
 	return 0;
 }
 
@@ -315,7 +326,7 @@ static void patch(struct bpf_insn *insns, size_t n, uint32_t magic, uint32_t val
 }
 
 static int make_clone(struct progs *p, const struct prog *g, uint32_t attach_type, uint32_t site,
-		      bool cookie, bool sleepable)
+		      uint32_t mode)
 {
 	size_t n = bpf_program__insn_cnt(g->base);
 	LIBBPF_OPTS(bpf_prog_load_opts, o, .expected_attach_type = attach_type);
@@ -326,10 +337,9 @@ static int make_clone(struct progs *p, const struct prog *g, uint32_t attach_typ
 	if (!insns)
 		return -ENOMEM;
 	memcpy(insns, bpf_program__insns(g->base), n * sizeof(*insns));
-	patch(insns, n, MT_PATCH_MODE,
-	      (cookie ? MT_MODE_COOKIE : 0) | (sleepable ? MT_MODE_SLEEPABLE : 0));
+	patch(insns, n, MT_PATCH_MODE, mode);
 	patch(insns, n, MT_PATCH_SITE, site);
-	o.prog_flags = sleepable ? BPF_F_SLEEPABLE : 0;
+	o.prog_flags = mode & MT_MODE_SLEEPABLE ? BPF_F_SLEEPABLE : 0;
 	snprintf(name, sizeof(name), "mt_%.12s", g->name);
 	fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, name, "Dual BSD/GPL", insns, n, &o);
 	if (fd < 0)
@@ -342,7 +352,10 @@ int progs__clone(struct progs *p, const char *name, uint32_t attach_type, uint32
 {
 	const struct prog *g = find(p, name);
 	bool cookie = attach_type || features__has(p->features, FEAT_COOKIE);
-	bool sleepable = features__has(p->features, FEAT_SLEEPABLE);
+	uint32_t mode = (cookie ? MT_MODE_COOKIE : 0) | (p->opts.cgroup ? MT_MODE_CGROUP : 0) |
+			(features__has(p->features, FEAT_SLEEPABLE) ? MT_MODE_SLEEPABLE : 0);
+	/* What a program can do without when this kernel refuses it there. */
+	static const uint32_t optional[] = { MT_MODE_SLEEPABLE, MT_MODE_CGROUP };
 	void *more;
 	size_t i;
 	int fd;
@@ -355,10 +368,18 @@ int progs__clone(struct progs *p, const char *name, uint32_t attach_type, uint32
 		if (p->clones[i].prog == g && p->clones[i].attach_type == attach_type &&
 		    p->clones[i].site == site)
 			return p->clones[i].fd;
-	fd = make_clone(p, g, attach_type, site, cookie, sleepable);
-	if (fd < 0 && sleepable) {
-		pr_debug("program %s: no sleepable variant: %s", name, strerror(-fd));
-		fd = make_clone(p, g, attach_type, site, cookie, false);
+	fd = make_clone(p, g, attach_type, site, mode);
+	for (i = 0; fd < 0 && i < MT_ARRAY_SIZE(optional); i++) {
+		if (!(mode & optional[i]))
+			continue;
+		pr_debug("program %s: no variant with mode 0x%x: %s", name, mode, strerror(-fd));
+		if (optional[i] == MT_MODE_CGROUP && p->opts.cgroup) {
+			p->opts.cgroup = false;
+			pr_warn("this kernel cannot filter by cgroup: its present processes and their "
+				"children are traced");
+		}
+		mode &= ~optional[i];
+		fd = make_clone(p, g, attach_type, site, mode);
 	}
 	if (fd < 0)
 		return fd;
