@@ -275,8 +275,8 @@ static void mutate(const uint8_t *b, size_t n, unsigned int rounds, size_t head)
 		for (k = 0; k <= next(&seed) % 8; k++) {
 			size_t at = next(&seed) % (next(&seed) % 2 ? head : n);
 
-			copy[at] = next(&seed) % 3 ? (uint8_t)next(&seed) :
-						     (uint8_t)(next(&seed) % 2 ? 0xff : 0);
+			copy[at] = next(&seed) % 3 ? (uint8_t)next(&seed)
+						   : (uint8_t)(next(&seed) % 2 ? 0xff : 0);
 		}
 		use(copy, next(&seed) % 8 ? n : next(&seed) % n);
 	}
