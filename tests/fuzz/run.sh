@@ -14,7 +14,7 @@ out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 mkdir "$out/corpus"
 case $name in
-elf) sources=("$src"/user/probe/{arg,derive,elf,elf_sym,fde,func,insn_a64,insn_x86,pymethod,scan,site,site_ret}.c
+elf) sources=("$src"/user/probe/{arg,derive,elf,elf_guard,elf_sym,fde,func,insn_a64,insn_x86,pymethod,scan,site,site_ret}.c
 	      "$src"/user/base/*.c) libs=(-lZydis)
 	[ $# -gt 0 ] || set -- $(find "$src" -maxdepth 4 -path '*/tests/unit/*' -name '*.so' -size -200k) ;;
 *) echo "no such target: $name" >&2; exit 2 ;;

@@ -96,6 +96,9 @@ static inline uint64_t rd64(const void *p)
 	return v;
 }
 
+/* Survive reads behind the end of a mapped file that was truncated: zeros instead. */
+void elf_guard__add(const void *p, size_t size);
+void elf_guard__del(const void *p);
 /* The PT_LOAD whose file-backed part holds vaddr; NULL if none. */
 const struct elf_seg *elf_image__seg(const struct elf_image *img, uint64_t vaddr);
 /* Bytes from an address to the end of its file-backed segment; *n = how many. */
