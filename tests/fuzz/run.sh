@@ -16,7 +16,15 @@ mkdir "$out/corpus"
 case $name in
 elf) sources=("$src"/user/probe/{arg,derive,elf,elf_guard,elf_sym,fde,func,insn_a64,insn_x86,pymethod,scan,site,site_ret}.c
 	      "$src"/user/base/*.c) libs=(-lZydis)
-	[ $# -gt 0 ] || set -- $(find "$src" -maxdepth 4 -path '*/tests/unit/*' -name '*.so' -size -200k) ;;
+	if [ $# -eq 0 ]; then # small libraries that have all that is looked for
+		for cc in cc aarch64-linux-gnu-gcc; do
+			for layout in 0 3; do
+				"$cc" -O2 -fPIC -fno-inline -shared -nostdlib -w -DLAYOUT=$layout \
+					-Wl,-z,max-page-size=4096 -o "$out/corpus/$cc-$layout" \
+					"$src/tests/unit/data-derive/fake_npu.c" 2>/dev/null || :
+			done
+		done
+	fi ;;
 *) echo "no such target: $name" >&2; exit 2 ;;
 esac
 "$clang" -g -O1 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
