@@ -215,6 +215,32 @@ Test(elf, made_file)
 	elf_image__close(img);
 }
 
+/* A library that is overwritten while it is open reads as zeros, and ends nobody. */
+Test(elf, truncated_while_open)
+{
+	const uint8_t code[] = { 0x53, 0x5b, 0xc3 };
+	int fd = memfd_create("shrinks", MFD_CLOEXEC);
+	struct elf_image *img;
+	const struct fde *f;
+	struct mkelf m;
+	struct site s;
+	size_t n;
+
+	mkelf_init(&m, EM_X86_64);
+	mkelf_code(&m, code, sizeof(code));
+	mkelf_fde(&m, 0, sizeof(code), false);
+	mkelf_symbol(&m, "f", 0, sizeof(code));
+	mkelf_finish(&m);
+	cr_assert_eq(write(fd, &m, MKELF_SIZE), MKELF_SIZE);
+	cr_assert_eq(elf_image__open_fd(fd, "shrinks", &img), 0);
+	cr_assert_eq(ftruncate(fd, 0), 0);
+	cr_expect_neq(elf_image__fdes(img, &f, &n), 0);
+	cr_expect_eq(site__returns(img, MKELF_AT(0), &s, 1), -EINVAL);
+	site__entry(img, MKELF_AT(0), 1, 0, &s);
+	elf_image__close(img);
+	close(fd);
+}
+
 static int ignore(void *ctx, const char *name, uint64_t vaddr, uint64_t size)
 {
 	struct site s, r[4];
@@ -275,8 +301,8 @@ static void mutate(const uint8_t *b, size_t n, unsigned int rounds, size_t head)
 		for (k = 0; k <= next(&seed) % 8; k++) {
 			size_t at = next(&seed) % (next(&seed) % 2 ? head : n);
 
-			copy[at] = next(&seed) % 3 ? (uint8_t)next(&seed) :
-						     (uint8_t)(next(&seed) % 2 ? 0xff : 0);
+			copy[at] = next(&seed) % 3 ? (uint8_t)next(&seed)
+						   : (uint8_t)(next(&seed) % 2 ? 0xff : 0);
 		}
 		use(copy, next(&seed) % 8 ? n : next(&seed) % n);
 	}

@@ -27,13 +27,13 @@ static struct site site_of(int machine, const void *code, size_t n, int nargs, u
 	return s;
 }
 
-#define check_site(machine, code, nargs, emu, delta, sp, want) \
-	do { \
-		struct site s_ = site_of(machine, code, nargs, emu); \
+#define check_site(machine, code, nargs, emu, delta, sp, want)                    \
+	do {                                                                      \
+		struct site s_ = site_of(machine, code, nargs, emu);              \
 		cr_expect_eq(s_.vaddr, (uint64_t)MKELF_AT(delta), "at +%ld (%s)", \
-			     (long)(s_.vaddr - MKELF_AT(0)), s_.insn); \
-		cr_expect_eq(s_.sp_off, sp, "sp_off %d", s_.sp_off); \
-		cr_expect_eq(s_.cost, want, "cost of %s", s_.insn); \
+			     (long)(s_.vaddr - MKELF_AT(0)), s_.insn);            \
+		cr_expect_eq(s_.sp_off, sp, "sp_off %d", s_.sp_off);              \
+		cr_expect_eq(s_.cost, want, "cost of %s", s_.insn);               \
 	} while (0)
 
 #define x86_site(nargs, emu, delta, sp, want, ...) \
@@ -120,9 +120,9 @@ Test(site, x86_table_leads_back)
 	 * lea rax, [rip + table]; test rdi, rdi; jne +0; movsxd rcx, [rax + rdi * 4];
 	 * add rax, rcx; jmp rax; table of one entry to the lea, or to the ret.
 	 */
-	uint8_t code[] = { 0x48, 0x8d, 0x05, 0x12, 0, 0, 0, 0x48, 0x85, 0xff, 0x75, 0, 0x48,
-			   0x63, 0x0c, 0xb8, 0x48, 0x01, 0xc8, 0xff, 0xe0, 0xc3, 0, 0, 0,
-			   0xe7, 0xff, 0xff, 0xff, 0x7f, 0, 0, 0 };
+	uint8_t code[] = { 0x48, 0x8d, 0x05, 0x12, 0,	 0,    0,    0x48, 0x85, 0xff, 0x75,
+			   0,	 0x48, 0x63, 0x0c, 0xb8, 0x48, 0x01, 0xc8, 0xff, 0xe0, 0xc3,
+			   0,	 0,    0,    0xe7, 0xff, 0xff, 0xff, 0x7f, 0,	 0,    0 };
 	struct elf_image *img;
 	struct mkelf m;
 	struct site s;
@@ -143,7 +143,9 @@ Test(site, x86_table_leads_back)
 Test(site, cold_part_leads_back)
 {
 	/* mov rax, rdi; test; jne cold; ret | cold: jmp to the test */
-	const uint8_t hot[] = { 0x48, 0x89, 0xf8, 0x48, 0x85, 0xff, 0x0f, 0x85, 0x01, 0, 0, 0, 0xc3 };
+	const uint8_t hot[] = {
+		0x48, 0x89, 0xf8, 0x48, 0x85, 0xff, 0x0f, 0x85, 0x01, 0, 0, 0, 0xc3
+	};
 	const uint8_t cold[] = { 0xeb, (uint8_t)(3 - 15) };
 	struct elf_image *img;
 	struct mkelf m;
@@ -289,7 +291,8 @@ Test(returns, x86)
 	/* never returns */
 	cr_assert_eq(returns_of(EM_X86_64, X86(0xeb, 0xfe), at), 0);
 	/* leaves by a jump: to another function, through memory, through a register */
-	cr_expect_eq(returns_of(EM_X86_64, X86(0x74, 0x05, 0xe9, 0, 1, 0, 0, 0xc3), at), -EOPNOTSUPP);
+	cr_expect_eq(returns_of(EM_X86_64, X86(0x74, 0x05, 0xe9, 0, 1, 0, 0, 0xc3), at),
+		     -EOPNOTSUPP);
 	cr_expect_eq(returns_of(EM_X86_64, X86(0x74, 0x06, 0xff, 0x25, 0, 1, 0, 0, 0xc3), at),
 		     -EOPNOTSUPP);
 	cr_expect_eq(returns_of(EM_X86_64, X86(0x48, 0x8b, 0x07, 0xff, 0xe0), at), -EOPNOTSUPP);
@@ -312,8 +315,8 @@ Test(returns, x86_switch)
 	cr_expect_eq(at[0], 11);
 	cr_expect_eq(at[1], 16);
 	/* a virtual call in tail position has a load too, but no table */
-	cr_expect_eq(returns_of(EM_X86_64, X86(0x48, 0x8b, 0x07, 0x48, 0x8b, 0x40, 0x10, 0xff, 0xe0),
-				at),
+	cr_expect_eq(returns_of(EM_X86_64,
+				X86(0x48, 0x8b, 0x07, 0x48, 0x8b, 0x40, 0x10, 0xff, 0xe0), at),
 		     -EOPNOTSUPP);
 }
 

@@ -18,7 +18,7 @@ struct line {
 	const char *key;
 	char value[VALUE_MAX];
 	const char *text; /* instead of value: a longer one */
-	bool number;	  /* a JSON number */
+	bool number; /* a JSON number */
 };
 
 struct report {
@@ -84,7 +84,9 @@ static void add_site(struct report *r, struct elf_image *img, uint64_t report)
 	if (found)
 		snprintf(l->value, sizeof(l->value), "%s", s.insn);
 	add_text(r, "site_cost",
-		 !found ? NULL : s.cost == SITE_EMULATED ? "emulated" : "single-stepped");
+		 !found			   ? NULL
+		 : s.cost == SITE_EMULATED ? "emulated"
+					   : "single-stepped");
 }
 
 static void print_text(const struct report *r, FILE *out)
@@ -137,7 +139,8 @@ int probes_file__derive(const char *path, bool json, FILE *out)
 	err = elf_image__open(path, &img);
 	if (err) {
 		pr_err("%s: %s", path,
-		       err == -ENOEXEC ? "not a usable 64-bit little-endian ELF file" : strerror(-err));
+		       err == -ENOEXEC ? "not a usable 64-bit little-endian ELF file"
+				       : strerror(-err));
 		return err;
 	}
 	err = pta__derive(img, &d);

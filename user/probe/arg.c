@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #define MAX_SLOTS 4
-#define NO_SLOT	  INT32_MIN
+#define NO_SLOT INT32_MIN
 
 /* Where the argument is, before an instruction. Offsets are from sp at entry. */
 struct where {

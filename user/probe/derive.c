@@ -10,12 +10,12 @@
 
 #include <errno.h>
 
-#define SYM_REPORT   "_ZN9torch_npu8profiler29reportMemoryDataToNpuProfilerERKNS0_11MemoryUsageE"
-#define SYM_VTABLE   "_ZTVN9torch_npu7toolkit8profiler10MemoryDataE"
-#define SYM_C10	     "_ZN3c1027reportMemoryUsageToProfilerE" /* its arguments differ */
-#define SYM_PTA	     "_ZN7c10_npu19NPUCachingAllocator"
-#define SYM_MALLOC   "22DeviceCachingAllocator6mallocE"
-#define SYM_FREE     "22DeviceCachingAllocator4freeE"
+#define SYM_REPORT "_ZN9torch_npu8profiler29reportMemoryDataToNpuProfilerERKNS0_11MemoryUsageE"
+#define SYM_VTABLE "_ZTVN9torch_npu7toolkit8profiler10MemoryDataE"
+#define SYM_C10 "_ZN3c1027reportMemoryUsageToProfilerE" /* its arguments differ */
+#define SYM_PTA "_ZN7c10_npu19NPUCachingAllocator"
+#define SYM_MALLOC "22DeviceCachingAllocator6mallocE"
+#define SYM_FREE "22DeviceCachingAllocator4freeE"
 #define SYM_BLOCK(x) SYM_PTA x
 
 /* Every release calls the report function at least this often; other users of the vtable less. */
@@ -110,7 +110,9 @@ static const char *find_report(struct elf_image *img, struct pta_derived *out,
 		out->call_sites = n;
 		*callers = who;
 	}
-	return out->report ? NULL : "no function that loads the vtable of MemoryData is called often enough";
+	return out->report
+		       ? NULL
+		       : "no function that loads the vtable of MemoryData is called often enough";
 }
 
 static bool imports_c10(const struct elf_image *img)
@@ -163,8 +165,9 @@ static const char *find_layout(struct elf_image *img, struct pta_derived *out)
 		out->layout = PTA_LAYOUT_A;
 	else if (r.w0 && !r.any4)
 		out->layout = PTA_LAYOUT_B;
-	return out->layout == PTA_LAYOUT_UNKNOWN ? "the report function reads its argument in an unknown way" :
-						   NULL;
+	return out->layout == PTA_LAYOUT_UNKNOWN
+		       ? "the report function reads its argument in an unknown way"
+		       : NULL;
 }
 
 static bool is_start(struct elf_image *img, uint64_t addr)
@@ -291,20 +294,23 @@ int pta__derive(struct elf_image *img, struct pta_derived *out)
 	}
 	out->generation = PTA_REPORT;
 	if (elf_image__offset(img, out->report, &out->report_off))
-		return -EINVAL; /* not possible: it is the start of an FDE or a symbol in a segment */
+		return -EINVAL; /* not possible: it is the start of an FDE or a symbol in a segment
+				 */
 	layout_why = find_layout(img, out);
 	elf_image__each_symbol(img, note_symbol, &named);
-	out->malloc = named.malloc ? named.malloc :
-				     inner_function(img, SYM_BLOCK("11MallocBlockEmPvi"), false, out,
-						    &callers);
-	out->free = named.free ? named.free :
-				 inner_function(img, SYM_BLOCK("9FreeBlockEPv"), true, out, &callers);
+	out->malloc = named.malloc ? named.malloc
+				   : inner_function(img, SYM_BLOCK("11MallocBlockEmPvi"), false,
+						    out, &callers);
+	out->free = named.free
+			    ? named.free
+			    : inner_function(img, SYM_BLOCK("9FreeBlockEPv"), true, out, &callers);
 	out->block_ptr = field_of(img, SYM_BLOCK("11GetBlockPtrEPKv"));
 	out->block_size = field_of(img, SYM_BLOCK("12GetBlockSizeEPKv"));
 	if (layout_why)
 		out->why = layout_why;
 	else if (!out->malloc || !out->free)
-		out->why = "this release reports from outer functions, or they do not look as expected";
+		out->why = "this release reports from outer functions, or they do not look as "
+			   "expected";
 	else if (out->block_ptr < 0 || out->block_size < 0)
 		out->why = "the getters of Block do not look as expected";
 	return 0;

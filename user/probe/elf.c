@@ -313,6 +313,7 @@ int elf_image__open_fd(int fd, const char *name, struct elf_image **out)
 	}
 	img->data = p;
 	img->size = (size_t)st.st_size;
+	elf_guard__add(p, img->size);
 	img->name = strdup(name);
 	err = img->name ? parse(img) : -ENOMEM;
 	if (err) {
@@ -340,6 +341,7 @@ void elf_image__close(struct elf_image *img)
 {
 	if (!img)
 		return;
+	elf_guard__del(img->data);
 	munmap((void *)img->data, img->size);
 	hmap__free(&img->by_name);
 	free(img->by_addr);

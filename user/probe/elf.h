@@ -17,7 +17,7 @@
 /* Values that older <elf.h> lack; generic ABI, https://gabi.xinuos.com. */
 #ifndef DT_RELR
 #define DT_RELRSZ 35
-#define DT_RELR   36
+#define DT_RELR 36
 #endif
 
 struct elf_seg {
@@ -29,8 +29,8 @@ struct elf_sym {
 	const char *name;
 	uint64_t vaddr, size;
 	bool dynamic; /* from .dynsym */
-	bool local;   /* STB_LOCAL: any number of these may share a name */
-	bool ifunc;   /* the address is a resolver's: no function to probe */
+	bool local; /* STB_LOCAL: any number of these may share a name */
+	bool ifunc; /* the address is a resolver's: no function to probe */
 };
 
 /* A table in the file: pointer checked for `n` entries when it was found. */
@@ -62,7 +62,7 @@ struct elf_image {
 	struct elf_sym *syms; /* defined functions: .dynsym, then .symtab */
 	size_t nsyms, ndyn;
 	struct hmap by_name; /* hash of the name -> index in syms */
-	uint32_t *by_addr;   /* indices of syms, sorted by address */
+	uint32_t *by_addr; /* indices of syms, sorted by address */
 
 	bool fdes_done;
 	int fdes_err;
@@ -96,6 +96,9 @@ static inline uint64_t rd64(const void *p)
 	return v;
 }
 
+/* Survive reads behind the end of a mapped file that was truncated: zeros instead. */
+void elf_guard__add(const void *p, size_t size);
+void elf_guard__del(const void *p);
 /* The PT_LOAD whose file-backed part holds vaddr; NULL if none. */
 const struct elf_seg *elf_image__seg(const struct elf_image *img, uint64_t vaddr);
 /* Bytes from an address to the end of its file-backed segment; *n = how many. */
@@ -128,9 +131,9 @@ bool elf_image__dynsym(const struct elf_image *img, uint32_t i, Elf64_Sym *out);
 
 /* What an FDE says beyond its range. */
 struct fde_detail {
-	uint64_t lsda;	     /* address of the exception table; 0 = none */
-	bool starts_framed;  /* its first byte has a frame already: no function's entry */
-	bool signal;	     /* 'S': a signal frame */
+	uint64_t lsda; /* address of the exception table; 0 = none */
+	bool starts_framed; /* its first byte has a frame already: no function's entry */
+	bool signal; /* 'S': a signal frame */
 };
 
 int elf_image__fde_detail(struct elf_image *img, const struct fde *fde, struct fde_detail *out);

@@ -32,8 +32,8 @@ static bool wanted(const struct elf_image *img, const Elf64_Sym *s)
 {
 	const struct elf_seg *seg;
 
-	if ((ELF64_ST_TYPE(s->st_info) != STT_FUNC &&
-	     ELF64_ST_TYPE(s->st_info) != STT_GNU_IFUNC) || s->st_shndx == SHN_UNDEF || !s->st_value)
+	if ((ELF64_ST_TYPE(s->st_info) != STT_FUNC && ELF64_ST_TYPE(s->st_info) != STT_GNU_IFUNC) ||
+	    s->st_shndx == SHN_UNDEF || !s->st_value)
 		return false;
 	seg = elf_image__seg(img, s->st_value);
 	return seg && (seg->flags & PF_X);
@@ -93,8 +93,7 @@ static int read_dynsym(struct elf_image *img, size_t *cap)
 		name = elf_image__dynstr(img, s.st_name);
 		if (!name)
 			continue;
-		hidden = i < img->versym.n &&
-			 (rd16(img->versym.p + (size_t)i * 2) & VERSYM_HIDDEN);
+		hidden = i < img->versym.n && (rd16(img->versym.p + (size_t)i * 2) & VERSYM_HIDDEN);
 		err = add_symbol(img, &s, name, true, hidden, cap);
 		if (err)
 			return err;
@@ -342,8 +341,8 @@ static int relr_word(const struct elf_image *img, uint64_t where,
 }
 
 /* RELR: an even word is an address, an odd one a bitmap of the 63 words after it. */
-static int each_relr(const struct elf_image *img,
-		     int (*fn)(void *ctx, const struct elf_reloc *r), void *ctx)
+static int each_relr(const struct elf_image *img, int (*fn)(void *ctx, const struct elf_reloc *r),
+		     void *ctx)
 {
 	uint64_t where = 0, w;
 	size_t i;

@@ -12,12 +12,21 @@
 #include <stdlib.h>
 
 /* Pointer encodings, LSB Core 10.5.1 */
-#define PE_OMIT	  0xff
+#define PE_OMIT 0xff
 #define PE_FORMAT 0x0f
-#define PE_APPL	  0x70
-#define PE_INDIR  0x80
-enum { PE_ABS = 0x00, PE_ULEB = 0x01, PE_U2 = 0x02, PE_U4 = 0x03, PE_U8 = 0x04, PE_SLEB = 0x09,
-       PE_S2 = 0x0a, PE_S4 = 0x0b, PE_S8 = 0x0c };
+#define PE_APPL 0x70
+#define PE_INDIR 0x80
+enum {
+	PE_ABS = 0x00,
+	PE_ULEB = 0x01,
+	PE_U2 = 0x02,
+	PE_U4 = 0x03,
+	PE_U8 = 0x04,
+	PE_SLEB = 0x09,
+	PE_S2 = 0x0a,
+	PE_S4 = 0x0b,
+	PE_S8 = 0x0c
+};
 enum { PE_PCREL = 0x10, PE_DATAREL = 0x30 };
 
 /* A cursor that knows the address of what it reads; `bad` once it ran out. */
@@ -162,7 +171,7 @@ static bool read_cie(const struct elf_image *img, uint64_t vaddr, struct cie *ci
 		return false;
 	take(&c, strlen(aug) + 1);
 	leb128(&c, false); /* code alignment */
-	leb128(&c, true);  /* data alignment */
+	leb128(&c, true); /* data alignment */
 	if (version == 1)
 		take(&c, 1);
 	else

@@ -10,8 +10,8 @@
 /* Instructions to look back from a jump for the arithmetic of a table. */
 #define SWITCH_WINDOW 16
 
-int func__decode(const struct elf_image *img, uint64_t start, uint64_t end,
-		 enum insn_detail detail, struct func *out)
+int func__decode(const struct elf_image *img, uint64_t start, uint64_t end, enum insn_detail detail,
+		 struct func *out)
 {
 	size_t cap = 0, off = 0, n;
 	const uint8_t *p;

@@ -15,8 +15,8 @@ struct func {
 };
 
 /* Decode [start, end) one instruction after the other. 0 or -errno; free with func__free. */
-int func__decode(const struct elf_image *img, uint64_t start, uint64_t end,
-		 enum insn_detail detail, struct func *out);
+int func__decode(const struct elf_image *img, uint64_t start, uint64_t end, enum insn_detail detail,
+		 struct func *out);
 void func__free(struct func *f);
 /* Index of the instruction that starts at addr; -1 if none does. */
 ssize_t func__index(const struct func *f, uint64_t addr);

@@ -100,8 +100,10 @@ static void branch(uint32_t w, struct insn *o)
 		uint32_t op = bits(w, 11, 5);
 
 		o->kind = INSN_OTHER;
-		set_text(o, op == 25 ? "paciasp" : op == 27 ? "pacibsp" : (op & ~6u) == 32 ? "bti" :
-									  "hint");
+		set_text(o, op == 25	       ? "paciasp"
+			    : op == 27	       ? "pacibsp"
+			    : (op & ~6u) == 32 ? "bti"
+					       : "hint");
 		/* paci[ab]sp, auti[ab]sp, paciaz … xpaclri: they change lr; 8-15 x17 too. */
 		if ((op >= 24 && op <= 31) || op == 7)
 			writes(o, 30);
@@ -130,8 +132,8 @@ static void immediate(uint32_t w, struct insn *o)
 	case 0:
 	case 1: /* adr, adrp */
 		imm = sext((uint64_t)bits(w, 23, 5) << 2 | bits(w, 30, 29), 21);
-		o->value = w >> 31 ? (o->addr & ~0xfffULL) + (uint64_t)(imm * 4096) :
-				     o->addr + (uint64_t)imm;
+		o->value = w >> 31 ? (o->addr & ~0xfffULL) + (uint64_t)(imm * 4096)
+				   : o->addr + (uint64_t)imm;
 		o->emulated = true;
 		writes(o, rd);
 		set_text(o, w >> 31 ? "adrp" : "adr");
@@ -146,7 +148,8 @@ static void immediate(uint32_t w, struct insn *o)
 		if (w >> 31) {
 			o->add_of = (int)rn;
 			o->add_imm = imm;
-			if (!imm && rn != A64_SP && rd != A64_SP) /* (mov to or from sp is this form) */
+			if (!imm && rn != A64_SP &&
+			    rd != A64_SP) /* (mov to or from sp is this form) */
 				o->copy_of = (int)rn;
 		}
 		if (rd != 31) {
@@ -290,11 +293,17 @@ static void memory(uint32_t w, struct insn *o)
 /* Floating point and vectors: bits 27:25 = 111. Few write an integer register. */
 static void vector(uint32_t w, struct insn *o)
 {
+	uint32_t op = bits(w, 18, 16);
+
 	set_text(o, "fp");
 	if ((w & 0x7f20fc00) == 0x1e200000 || /* conversion to or from an integer, fmov */
-	    (w & 0x7f200000) == 0x1e000000 || /* the same, fixed point */
-	    (w & 0xbfe0ec00) == 0x0e002c00)   /* umov, smov */
+	    (w & 0x7f200000) == 0x1e000000) { /* the same, fixed point */
+		/* 2, 3: scvtf, ucvtf; 7: fmov from an integer register */
+		if (op != 2 && op != 3 && op != 7)
+			writes(o, bits(w, 4, 0));
+	} else if ((w & 0xbfe0ec00) == 0x0e002c00) { /* umov, smov */
 		writes(o, bits(w, 4, 0));
+	}
 }
 
 int insn__decode_a64(enum insn_detail detail, const uint8_t *p, size_t n, uint64_t addr,

@@ -65,9 +65,9 @@ static void classify(const uint8_t *p, const ZydisDecodedInstruction *z, struct 
 		break;
 	case ZYDIS_CATEGORY_RET:
 		out->kind = z->mnemonic == ZYDIS_MNEMONIC_RET && one &&
-					    (z->opcode == 0xc3 || z->opcode == 0xc2) ?
-				    INSN_RET :
-				    INSN_UNCLEAR;
+					    (z->opcode == 0xc3 || z->opcode == 0xc2)
+				    ? INSN_RET
+				    : INSN_UNCLEAR;
 		break;
 	case ZYDIS_CATEGORY_NOP:
 	case ZYDIS_CATEGORY_WIDENOP:
@@ -123,12 +123,11 @@ static int reg64(ZydisRegister r)
 {
 	ZydisRegister full = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, r);
 
-	return ZydisRegisterGetClass(full) == ZYDIS_REGCLASS_GPR64 ? ZydisRegisterGetId(full) :
-								     INSN_NOREG;
+	return ZydisRegisterGetClass(full) == ZYDIS_REGCLASS_GPR64 ? ZydisRegisterGetId(full)
+								   : INSN_NOREG;
 }
 
-static void memory(const ZydisDecodedInstruction *z, const ZydisDecodedOperand *o,
-		   struct insn *out)
+static void memory(const ZydisDecodedInstruction *z, const ZydisDecodedOperand *o, struct insn *out)
 {
 	bool rip = o->mem.base == ZYDIS_REGISTER_RIP;
 	uint64_t at = rip ? out->addr + z->length : 0;
@@ -225,8 +224,7 @@ static void operands(const ZydisDecodedInstruction *z, const ZydisDecodedOperand
 	if (out->kind == INSN_JMP_IND && ops[0].type == ZYDIS_OPERAND_TYPE_REGISTER)
 		out->copy_of = reg64(ops[0].reg.value);
 	if (z->mnemonic == ZYDIS_MNEMONIC_MOV && ops[0].type == ZYDIS_OPERAND_TYPE_REGISTER &&
-	    ops[1].type == ZYDIS_OPERAND_TYPE_REGISTER && ops[0].size == 64 &&
-	    ops[1].size == 64)
+	    ops[1].type == ZYDIS_OPERAND_TYPE_REGISTER && ops[0].size == 64 && ops[1].size == 64)
 		out->copy_of = reg64(ops[1].reg.value);
 	/* The register stored, so that a spilled argument can be followed. */
 	if (z->mnemonic == ZYDIS_MNEMONIC_MOV && out->store && ops[0].size == 64 &&

@@ -14,7 +14,7 @@
 
 struct tables {
 	const struct addr_set *names; /* where the string is */
-	struct addr_set *fn_slots;    /* words behind those that point at it */
+	struct addr_set *fn_slots; /* words behind those that point at it */
 	struct addr_set *fns;
 };
 

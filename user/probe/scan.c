@@ -61,8 +61,8 @@ static const struct fde *confirm(struct elf_image *img, uint64_t addr, struct in
 					 fde->end - at, at, in))
 				in->len = 1;
 	}
-	if (at != addr || insn__decode(img->machine, INSN_FULL, p + (at - fde->start),
-				       fde->end - at, at, in))
+	if (at != addr ||
+	    insn__decode(img->machine, INSN_FULL, p + (at - fde->start), fde->end - at, at, in))
 		return NULL;
 	return fde;
 }
@@ -241,9 +241,8 @@ unsigned int scan__calls_of(struct elf_image *img, uint64_t target, struct addr_
 	for (s = 0; s < img->nsegs; s++) {
 		if (!(img->segs[s].flags & PF_X))
 			continue;
-		n += img->machine == EM_AARCH64 ?
-			     calls_a64(img, &img->segs[s], target, callers) :
-			     calls_x86(img, &img->segs[s], target, callers);
+		n += img->machine == EM_AARCH64 ? calls_a64(img, &img->segs[s], target, callers)
+						: calls_x86(img, &img->segs[s], target, callers);
 	}
 	return n;
 }

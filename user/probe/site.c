@@ -22,8 +22,8 @@ static bool is_emulated(const struct elf_image *img, const struct insn *in, unsi
 	return in->kind == INSN_NOP && img->machine == EM_AARCH64 && (emu & SITE_EMU_NOP);
 }
 
-static int fill(const struct elf_image *img, const struct insn *in, int sp_off,
-		enum site_cost cost, struct site *out)
+static int fill(const struct elf_image *img, const struct insn *in, int sp_off, enum site_cost cost,
+		struct site *out)
 {
 	*out = (struct site){ .vaddr = in->addr, .sp_off = sp_off, .cost = cost };
 	snprintf(out->insn, sizeof(out->insn), "%s", in->text);
@@ -159,8 +159,8 @@ int site__entry(struct elf_image *img, uint64_t vaddr, int nargs, unsigned int e
 	 * Without bounds branches back cannot be looked for. None can lead to the
 	 * first push, as each time round would move the stack.
 	 */
-	if (bounded ? leads_into(img, bounds.start, bounds.end, vaddr, in.addr, true) :
-		      in.kind != INSN_PUSH)
+	if (bounded ? leads_into(img, bounds.start, bounds.end, vaddr, in.addr, true)
+		    : in.kind != INSN_PUSH)
 		goto stay;
 	return fill(img, &in, sp_off, SITE_EMULATED, out);
 stay:

@@ -187,8 +187,8 @@ static int collect(struct flow *fl, struct site *out, int max)
 			if (n == max)
 				return -ENOSPC;
 			out[n] = (struct site){ .vaddr = in->addr,
-						.cost = in->emulated ? SITE_EMULATED :
-								       SITE_STEPPED };
+						.cost = in->emulated ? SITE_EMULATED
+								     : SITE_STEPPED };
 			snprintf(out[n].insn, sizeof(out[n].insn), "%s", in->text);
 			if (elf_image__offset(fl->img, in->addr, &out[n].off))
 				return -EINVAL;

@@ -30,7 +30,7 @@ struct mkelf {
 	char str[512];
 };
 
-#define MKELF_HDR   0x200u /* .eh_frame_hdr */
+#define MKELF_HDR 0x200u /* .eh_frame_hdr */
 #define MKELF_FRAME 0x400u /* .eh_frame */
 
 static inline void mkelf_put32(uint8_t *p, uint32_t v)
@@ -42,9 +42,30 @@ static inline void mkelf_init(struct mkelf *m, int machine)
 {
 	bool x86 = machine == EM_X86_64;
 	/* zR, code alignment 1 or 4, data alignment -8, return register, pcrel sdata4 */
-	uint8_t cie[] = { 20, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, x86 ? 1 : 4, 0x78,
-			  x86 ? 16 : 30, 1, 0x1b, 0x0c, x86 ? 7 : 31, x86 ? 8 : 0,
-			  x86 ? 0x90 : 0, x86 ? 1 : 0, 0, 0 };
+	uint8_t cie[] = { 20,
+			  0,
+			  0,
+			  0,
+			  0,
+			  0,
+			  0,
+			  0,
+			  1,
+			  'z',
+			  'R',
+			  0,
+			  x86 ? 1 : 4,
+			  0x78,
+			  x86 ? 16 : 30,
+			  1,
+			  0x1b,
+			  0x0c,
+			  x86 ? 7 : 31,
+			  x86 ? 8 : 0,
+			  x86 ? 0x90 : 0,
+			  x86 ? 1 : 0,
+			  0,
+			  0 };
 
 	memset(m, 0, sizeof(*m));
 	m->machine = machine;
@@ -118,9 +139,15 @@ static inline void mkelf_finish(struct mkelf *m)
 	eh->e_shoff = 0x2c00;
 	eh->e_shentsize = sizeof(*sh);
 	eh->e_shnum = 4;
-	ph[0] = (Elf64_Phdr){ .p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_vaddr = MKELF_BASE,
-			      .p_filesz = MKELF_SIZE, .p_memsz = MKELF_SIZE, .p_align = 4096 };
-	ph[1] = (Elf64_Phdr){ .p_type = PT_GNU_EH_FRAME, .p_flags = PF_R, .p_offset = MKELF_HDR,
+	ph[0] = (Elf64_Phdr){ .p_type = PT_LOAD,
+			      .p_flags = PF_R | PF_X,
+			      .p_vaddr = MKELF_BASE,
+			      .p_filesz = MKELF_SIZE,
+			      .p_memsz = MKELF_SIZE,
+			      .p_align = 4096 };
+	ph[1] = (Elf64_Phdr){ .p_type = PT_GNU_EH_FRAME,
+			      .p_flags = PF_R,
+			      .p_offset = MKELF_HDR,
 			      .p_vaddr = MKELF_BASE + MKELF_HDR,
 			      .p_filesz = (uint64_t)(m->tab - hdr),
 			      .p_memsz = (uint64_t)(m->tab - hdr) };
@@ -133,10 +160,13 @@ static inline void mkelf_finish(struct mkelf *m)
 	memcpy(m->b + 0x2000, m->syms, sizeof(m->syms));
 	memcpy(m->b + 0x2800, m->str, sizeof(m->str));
 	sh[1] = (Elf64_Shdr){ .sh_type = SHT_PROGBITS };
-	sh[2] = (Elf64_Shdr){ .sh_type = SHT_SYMTAB, .sh_offset = 0x2000, .sh_link = 3,
+	sh[2] = (Elf64_Shdr){ .sh_type = SHT_SYMTAB,
+			      .sh_offset = 0x2000,
+			      .sh_link = 3,
 			      .sh_size = m->nsyms * sizeof(Elf64_Sym),
 			      .sh_entsize = sizeof(Elf64_Sym) };
-	sh[3] = (Elf64_Shdr){ .sh_type = SHT_STRTAB, .sh_offset = 0x2800,
+	sh[3] = (Elf64_Shdr){ .sh_type = SHT_STRTAB,
+			      .sh_offset = 0x2800,
 			      .sh_size = sizeof(m->str) };
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* sim-train: a training-shaped load on the simulated device libraries, with or without ground truth. */
 #include "sim.h"
+#include "../truth/sim_truth.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -310,6 +311,12 @@ int main(int argc, char **argv)
 	if (opt.exec && !again) {
 		/* The same program once more in the same process. */
 		setenv("SIM_TRAIN_AGAIN", "1", 1);
+		if (*lib.truth_enabled) {
+			struct sim_truth_rec r = { .fn = "exec", .t0 = now_ns(), .t1 = now_ns(),
+						   .has = SIM_T_NORET };
+
+			lib.truth_put(&r);
+		}
 		lib.truth_flush();
 		fflush(stdout);
 		execv("/proc/self/exe", argv);

@@ -205,6 +205,7 @@ AbstractDynamicMemPool::DoFreePartTensorMems(const std::vector<DeviceMemPtr> &fr
 					     const std::vector<size_t> &)
 {
 	std::vector<MemBuf *> kept;
+	std::lock_guard<std::mutex> g(lock_);
 
 	for (const DeviceMemPtr &p : free_addrs) {
 		MemBuf *b = allocator_->Find(p);

@@ -19,12 +19,19 @@ __attribute__((noinline)) bool profilerRunning()
 
 } // namespace
 
+/* The guard's address is what the released aarch64 libraries load in the second instruction. */
+#ifdef __aarch64__
+#define STACK_GUARD __attribute__((stack_protect))
+#else
+#define STACK_GUARD
+#endif
+
 #if SIM_LAYOUT != LAYOUT_C10
 /*
  * One exit, as in every released library: the compiler would otherwise give the early return a
  * copy of the epilogue.
  */
-__attribute__((optimize("no-reorder-blocks"))) void
+__attribute__((optimize("no-reorder-blocks"))) STACK_GUARD void
 reportMemoryDataToNpuProfiler(const MemoryUsage &data)
 {
 	if (!profilerRunning())
