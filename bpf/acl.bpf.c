@@ -105,9 +105,9 @@ static __always_inline int acl_alloc_enter(struct pt_regs *ctx)
 {
 	struct probe p;
 
+	/* Not counted as an entry: a call that does not fail is no event. */
 	if (!probe__start(&p, ctx))
 		return 0;
-	stat_inc(&p, entry);
 	if (!guard__enter(&p, MT_GUARD_ALLOC)) {
 		stat_inc(&p, nested);
 		return 0;
@@ -134,6 +134,7 @@ static __always_inline void acl_alloc_leave(struct pt_regs *ctx, __u32 session)
 		f.a[1] = g->flag;
 		f.a[2] = g->refused;
 		f.a[3] = g->fn;
+		stat_inc(&p, entry);
 		emit_call(&p, p.now, &f, ret, g->flag & 0x3ff);
 	}
 	guard__drop(&p, MT_GUARD_ALLOC);

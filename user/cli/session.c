@@ -134,7 +134,7 @@ static int setup(struct session *s)
 				 .events = s->opts.events,
 				 .npu_slots = s->opts.npu_slots,
 				 .cpu = s->opts.cpu,
-				 .boot_to_real = (int64_t)(clock__real() - clock__boot()) };
+				 .boot_to_real = s->boot_to_real };
 	const char *env = getenv("MEMTAP_INFLIGHT_MAX"), *bad;
 	struct sysinfo si;
 	int err;
@@ -371,6 +371,7 @@ int session__run(struct session *s)
 	int ep = -1, sig = -1, timer = -1, err, close_err;
 	bool ran = false;
 
+	s->boot_to_real = clock__boot_to_real();
 	err = setup(s);
 	if (!err)
 		err = attach(s);

@@ -59,6 +59,7 @@ struct session {
 	int child_status;
 	bool child_done;
 
+	int64_t boot_to_real;    /* added to boot time: the wall clock of all files */
 	uint64_t t_start, t_attached, t_stop; /* boot time */
 	uint64_t attach_ns, detach_ns;
 	size_t n_targets;        /* initial ones */

@@ -309,6 +309,7 @@ int session__summary_json(struct session *s, const char *path)
 	cJSON_AddStringToObject(top, "mechanism", prober__mechanism(s->prober));
 	add_u64(top, "attached_boot_ns", s->t_attached);
 	add_u64(top, "stopped_boot_ns", s->t_stop);
+	add_u64(top, "boot_to_real_ns", (uint64_t)s->boot_to_real);
 	cJSON_AddNumberToObject(top, "attach_ms", (double)s->attach_ns / 1e6);
 	cJSON_AddNumberToObject(top, "detach_ms", (double)s->detach_ns / 1e6);
 	cJSON_AddNumberToObject(top, "probes", (double)prober__attached(s->prober));

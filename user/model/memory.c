@@ -178,7 +178,7 @@ static bool free_row(struct model *m, struct process *p, const struct event *e, 
 				  -1 :
 				  e->size;
 		/* The driver's free names no device. */
-		r->device = e->kind == EV_HAL_FREE ? DEV_NA : process__device(p, e->tid);
+		r->device = e->kind == EV_HAL_FREE ? DEV_NA : process__device(p, e->tid, e->stream);
 		r->attrs |= ATTR_PREATTACH;
 		return false;
 	}
@@ -284,6 +284,7 @@ static void on_pta(struct model *m, struct process *p, const struct event *e)
 	struct row r;
 
 	process__saw_device(p, e->tid, e->device);
+	process__stream_device(p, e->stream, e->device);
 	if (q && (e->flags & EVF_TOTALS))
 		pool__set(q, e->allocated, e->reserved, e->time);
 	if (e->kind == EV_PTA_BLOCK_FREE) {
@@ -327,6 +328,7 @@ static void on_workspace(struct model *m, struct process *p, const struct event 
 	struct row r;
 
 	process__saw_device(p, e->tid, e->device);
+	process__stream_device(p, e->stream, e->device);
 	if (q) {
 		q->prev = true;
 		q->prev_allocated = e->allocated;
@@ -358,7 +360,7 @@ static bool is_device_pool(const char *text, size_t len)
 
 static void on_mindspore(struct model *m, struct process *p, const struct event *e)
 {
-	int32_t dev = process__device(p, e->tid);
+	int32_t dev = process__device(p, e->tid, e->stream);
 	struct pool *q, *hal;
 	struct row r;
 	bool known;

@@ -161,7 +161,7 @@ static void on_mark(struct model *m, struct process *p, const struct event *e)
 			 .name_len = e->text_len,
 			 .time = model__real(m, e->time),
 			 .tid = e->tid,
-			 .device = process__device(p, e->tid) };
+			 .device = process__device(p, e->tid, e->stream) };
 
 	if (e->flags & EVF_NOTEXT) {
 		r.attrs = ATTR_NOTE;
@@ -201,7 +201,7 @@ static void on_range_end(struct model *m, struct process *p, const struct event 
 			 .type = ROW_RANGE_END,
 			 .time = model__real(m, e->time),
 			 .tid = e->tid,
-			 .device = process__device(p, e->tid) };
+			 .device = process__device(p, e->tid, e->stream) };
 
 	if (!found && e->key && (e->flags & EVF_PY))
 		found = process__close_range(p, e->tid, 0, (uint64_t)e->size, true, &g);
@@ -225,7 +225,7 @@ static void on_launch(struct model *m, struct process *p, const struct event *e)
 			 .type = ROW_KERNEL,
 			 .time = model__real(m, e->time),
 			 .tid = e->tid,
-			 .device = process__device(p, e->tid),
+			 .device = process__device(p, e->tid, e->stream),
 			 .attrs = ATTR_KERNEL,
 			 .stream_id = -1,
 			 .stream = e->stream };

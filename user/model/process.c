@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* ASCEND_RT_VISIBLE_DEVICES: the physical ids, in the order of the logical ones. */
-static void read_visible(struct process *p, const char *list)
+static int32_t read_visible(struct process *p, const char *list)
 {
 	int32_t logical = 0;
 
@@ -16,13 +16,13 @@ static void read_visible(struct process *p, const char *list)
 		long a = strtol(list, &end, 10), b;
 
 		if (end == list)
-			return;
+			return logical;
 		b = a;
 		if (*end == '-') {
 			list = end + 1;
 			b = strtol(list, &end, 10);
 			if (end == list)
-				return;
+				return logical;
 		}
 		for (; a <= b && a >= 0 && a < 1024 && logical < MAX_DEVICES; a++) {
 			p->logical[a] = (int16_t)logical;
@@ -31,9 +31,10 @@ static void read_visible(struct process *p, const char *list)
 		while (*end == ' ')
 			end++;
 		if (*end != ',')
-			return;
+			return logical;
 		list = end + 1;
 	}
+	return logical;
 }
 
 struct process *process__new(uint32_t tgid, uint32_t start, const char *visible)
@@ -45,10 +46,9 @@ struct process *process__new(uint32_t tgid, uint32_t start, const char *visible)
 		return NULL;
 	p->tgid = tgid;
 	p->start = start;
-	p->only_device = -1;
 	for (i = 0; i < MT_ARRAY_SIZE(p->logical); i++)
 		p->logical[i] = -1;
-	read_visible(p, visible);
+	p->n_visible = read_visible(p, visible);
 	return p;
 }
 
@@ -62,6 +62,7 @@ void process__free(struct process *p)
 	hmap__free(&p->names);
 	hmap__free(&p->threads);
 	hmap__free(&p->streams);
+	hmap__free(&p->stream_devices);
 	free(p->ranges);
 	free(p);
 }
@@ -88,21 +89,12 @@ static void put_thread(struct process *p, uint32_t tid, struct thread t)
 		*v = pack(t);
 }
 
-static void note_device(struct process *p, int32_t logical)
-{
-	if (p->only_device == -1)
-		p->only_device = logical;
-	else if (p->only_device != logical)
-		p->only_device = -2;
-}
-
 void process__set_device(struct process *p, uint32_t tid, int32_t logical)
 {
 	struct thread t = process__thread(p, tid);
 
 	t.set = logical;
 	put_thread(p, tid, t);
-	note_device(p, logical);
 }
 
 void process__saw_device(struct process *p, uint32_t tid, int32_t logical)
@@ -113,19 +105,29 @@ void process__saw_device(struct process *p, uint32_t tid, int32_t logical)
 		return;
 	t.seen = logical;
 	put_thread(p, tid, t);
-	note_device(p, logical);
 }
 
-int32_t process__device(const struct process *p, uint32_t tid)
+void process__stream_device(struct process *p, uint64_t stream, int32_t logical)
+{
+	uint64_t *v = stream ? hmap__put(&p->stream_devices, (struct hkey){ stream, 0 }, NULL) : NULL;
+
+	if (v)
+		*v = (uint64_t)(uint32_t)logical;
+}
+
+int32_t process__device(const struct process *p, uint32_t tid, uint64_t stream)
 {
 	struct thread t = process__thread(p, tid);
+	const uint64_t *v = hmap__get(&p->stream_devices, (struct hkey){ stream, 0 });
 
 	if (t.set >= 0)
 		return t.set;
+	if (v) /* a stream belongs to one device */
+		return (int32_t)(uint32_t)*v;
 	if (t.seen >= 0)
 		return t.seen;
-	/* Attached late: if the process has only ever named one device, it is that one. */
-	return p->only_device >= 0 ? p->only_device : DEV_NA;
+	/* Attached late. What other threads do tells nothing, a single visible device does. */
+	return p->n_visible == 1 ? 0 : DEV_NA;
 }
 
 int32_t process__logical(struct process *p, uint32_t tid, int32_t phys)

@@ -50,12 +50,13 @@ struct process {
 	bool started;           /* START_TRACE written */
 	struct hmap threads;    /* tid -> packed struct thread */
 	struct hmap streams;    /* stream -> id + 1 */
+	struct hmap stream_devices; /* stream -> logical device */
 	struct hmap names;      /* handle or stub -> char * */
 	struct range *ranges;
 	size_t n_ranges, cap_ranges;
 	int16_t logical[1024];  /* of a physical device, -1 = not told */
 	bool learnt[MAX_DEVICES];
-	int32_t only_device;    /* the one logical device seen, -1 none, -2 several */
+	int32_t n_visible;      /* devices named by the environment, 0 = not told */
 	struct pool hal[MAX_DEVICES + 1], pta[MAX_DEVICES], ws[MAX_DEVICES], ms[MAX_DEVICES];
 };
 
@@ -64,8 +65,10 @@ void process__free(struct process *p);
 struct thread process__thread(const struct process *p, uint32_t tid);
 void process__set_device(struct process *p, uint32_t tid, int32_t logical);
 void process__saw_device(struct process *p, uint32_t tid, int32_t logical);
+/* A record named both. */
+void process__stream_device(struct process *p, uint64_t stream, int32_t logical);
 /* Device of an event that does not name one; DEV_NA when nothing tells. */
-int32_t process__device(const struct process *p, uint32_t tid);
+int32_t process__device(const struct process *p, uint32_t tid, uint64_t stream);
 /* Logical id of a physical device, learning from the thread's aclrtSetDevice. */
 int32_t process__logical(struct process *p, uint32_t tid, int32_t phys);
 /* Remember a name; 0 or -ENOMEM. */

@@ -183,12 +183,15 @@ static const struct probe_def defs[] = {
 	LAUNCH("rtsLaunchCpuKernel", 0, 2, -1, MT_NAME_HANDLE),
 	LAUNCH("rtLaunchKernelExByFuncHandle", 0, 3, -1, MT_NAME_HANDLE),
 	LAUNCH("rtAicpuKernelLaunchExWithArgs", 1, 5, -1, MT_NAME_STRING),
-	/* A0 = struct of names {so, kernel, op} */
+	/* A0 = struct of names {so, kernel, op}; the kernel is RunCpuKernel for nearly all */
 	{ .lib = RT, .symbol = { "rtAicpuKernelLaunchWithFlag" }, .prog = "rt_launch",
 	  .kind = PROBE_CALL, .nargs = 6, .klass = CLASS_LAUNCH, .fn = MT_FN_LAUNCH,
 	  .name_kind = MT_NAME_STRING, .flags = MT_SITE_NOTIFY | MT_SITE_RC_ADDR,
-	  .arg = { 0, 4, -1, -1, -1 }, .off = { 8 } },
+	  .arg = { 0, 4, -1, -1, -1 }, .off = { 16 } },
 	LAUNCH("rtCpuKernelLaunchWithFlag", 1, 5, -1, MT_NAME_STRING),
+	/* older runtimes; the stream of rtLaunch is that of rtConfigureCall before it */
+	LAUNCH("rtCpuKernelLaunch", 1, 6, -1, MT_NAME_STRING),
+	LAUNCH("rtLaunch", 0, -1, -1, MT_NAME_STUB),
 	LAUNCH("rtKernelLaunchFwk", 0, 4, -1, MT_NAME_STRING),
 	LAUNCH("rtKernelLaunchEx", -1, 3, -1, MT_NAME_NONE),
 	LAUNCH("rtFftsPlusTaskLaunch", -1, 1, -1, MT_NAME_NONE),
