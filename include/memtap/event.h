@@ -204,33 +204,85 @@ struct mt_site_stat {
 	__u64 nested;    /* calls inside one of the same class: no event by rule */
 };
 
-/* One probe site. Index = cookie (or the number patched into the program). */
+/*
+ * One probe site. Index = cookie, or the number patched into the program where
+ * the kernel has no cookies (5.15).
+ */
 struct mt_site {
 	__u16 fn;        /* enum mt_fn */
 	__u16 flags;     /* MT_SITE_* */
+	__u16 pair;      /* same number for the entry and the returns of one function */
 	__s16 sp_off;    /* sp at the site + sp_off = sp at function entry */
-	__s8 arg[5];     /* meaning by fn: argument indices, -1 = none */
+	__s8 arg[5];     /* indices of the integer arguments a[i] comes from, -1 = none */
 	__u8 name_kind;  /* enum mt_name, launches */
+	__u16 off[4];    /* offsets in structs of the target, by fn */
+	__u16 pad;
 };
 
-#define MT_SITE_RET    0x0001 /* fires at a return: uretprobe or `ret` */
-#define MT_SITE_STACK  0x0002 /* some argument lies on the stack */
+#define MT_SITE_RC_ADDR 0x0001 /* allocators: the result is the address itself */
+#define MT_SITE_GUARD   0x0004 /* Python marks: the returns are probed, nesting can be told */
+#define MT_SITE_NOTIFY  0x0002 /* h.time is that of the entry, not of the return */
 
 struct mt_cfg {
-	__u32 all;         /* 1: every process but self */
-	__u32 self;        /* tgid of memtap, in the initial namespace */
-	__u32 cgroup;      /* 1: only tasks below cgroups[0] */
-	__u32 pidns_level; /* level of memtap's PID namespace, 0 = initial */
-	__u32 follow;      /* 1: children of targets become targets */
-	__u32 pad;
-	__u64 wake_bytes;  /* wake the reader when this much waits in the ring */
+	__u32 all;          /* 1: every process but self */
+	__u32 self;         /* tgid of memtap in the initial PID namespace */
+	__u32 follow;       /* 1: children of targets become targets */
+	__u32 pidns_level;  /* depth of memtap's PID namespace, 0 = initial */
+	__u64 cgroup_id;    /* 0: no cgroup filter */
+	__u32 cgroup_level; /* depth of that cgroup below the root */
+	__u32 stopped;      /* 1: the window is over, nothing more is seen */
+	__u64 wake_bytes;   /* wake the reader when this much waits in the ring */
+	__u64 window_start; /* boot time from which calls count as inside the window */
 };
 
 struct mt_target {
-	__u32 start;       /* as in mt_hdr */
+	__u32 start;        /* as in mt_hdr */
 	__u32 pad;
 };
 
-#define MT_MAX_SITES 4096
+/* State of an unfinished call. Key: (thread, function, sp at its entry). */
+struct mt_inflight_key {
+	__u32 tid;
+	__u16 pair;
+	__u16 pad;
+	__u64 sp;
+};
+
+struct mt_inflight {
+	__u64 begin;
+	__u64 a[5];
+};
+
+/* Outermost open call of a class on a thread: launches, allocation calls, Python marks. */
+enum mt_guard_class { MT_GUARD_LAUNCH = 0, MT_GUARD_ALLOC = 1, MT_GUARD_PYMSTX = 2, MT_GUARD_CALL = 16 /* + enum mt_fn */ };
+
+struct mt_guard_key {
+	__u32 tid;
+	__u32 class;
+};
+
+struct mt_guard {
+	__u64 sp;
+	__u32 pair;
+	__u32 refused;      /* MT_GUARD_ALLOC: halMemAlloc calls that ran out of memory */
+	__u64 size, flag;   /* of the last of them */
+	__u64 fn;
+};
+
+_Static_assert(sizeof(struct mt_site) == 24, "site");
+_Static_assert(sizeof(struct mt_inflight_key) == 16, "inflight key");
+
+/*
+ * Constants that user space patches into a clone of a loaded program: the
+ * immediate of `rX = MT_PATCH_*`. MODE bits: what the unpatched base program
+ * does must verify on every kernel, so its low bits are 0.
+ */
+#define MT_PATCH_SITE 0x7e575170
+#define MT_PATCH_MODE 0x7e570d00
+#define MT_MODE_COOKIE    0x1 /* site number from bpf_get_attach_cookie (5.15) */
+#define MT_MODE_CGROUP    0x4 /* filter by cgroup: bpf_get_current_ancestor_cgroup_id (5.15 here) */
+#define MT_MODE_SLEEPABLE 0x2 /* may fault pages in: bpf_copy_from_user (6.0 in uprobes) */
+
+#define MT_MAX_SITES 1024
 
 #endif

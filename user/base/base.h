@@ -104,5 +104,7 @@ ssize_t file__read(const char *path, size_t max, char **out);
 /* ---- clocks, ns ---- */
 uint64_t clock__boot(void);
 uint64_t clock__real(void);
+/* Wall clock minus boot time, from the closest of several readings. */
+int64_t clock__boot_to_real(void);
 
 #endif

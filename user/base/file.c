@@ -131,3 +131,21 @@ uint64_t clock__real(void)
 {
 	return now(CLOCK_REALTIME);
 }
+
+int64_t clock__boot_to_real(void)
+{
+	uint64_t best = UINT64_MAX;
+	int64_t diff = 0;
+	int i;
+
+	/* Between two readings this thread may lose the processor. */
+	for (i = 0; i < 16; i++) {
+		uint64_t a = clock__boot(), r = clock__real(), b = clock__boot();
+
+		if (b - a < best) {
+			best = b - a;
+			diff = (int64_t)(r - (a + best / 2));
+		}
+	}
+	return diff;
+}

@@ -1,8 +1,120 @@
 // SPDX-License-Identifier: Apache-2.0
 /* memtap: finds the command and runs it. */
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-int main(void)
+#include "base/base.h"
+#include "cli/cli.h"
+
+static const struct {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *help;
+} commands[] = {
+	{ "record", cmd_record, "trace running processes or a command, write the dump and trace files" },
+	{ "probes", cmd_probes, "list the probes of a process or a library: found, site, cost, why not" },
+	{ "check", cmd_check, "tell what this kernel and these rights allow" },
+	{ "recover", cmd_recover, "finish the files of a run that was killed" },
+};
+
+static void help(FILE *f)
 {
+	size_t i;
+
+	fputs("Usage: memtap COMMAND [OPTIONS]\n"
+	      "\n"
+	      "Memory tracer for Ascend NPU hosts: attaches to running processes from outside.\n"
+	      "\n"
+	      "Commands:\n",
+	      f);
+	for (i = 0; i < MT_ARRAY_SIZE(commands); i++)
+		fprintf(f, "  %-9s %s\n", commands[i].name, commands[i].help);
+	fputs("\n"
+	      "Options:\n"
+	      "  -h, --help     this text\n"
+	      "  -V, --version  print the version\n"
+	      "\n"
+	      "'memtap COMMAND --help' tells the options of a command; man memtap has it all.\n",
+	      f);
+}
+
+int cli__usage_error(const char *cmd)
+{
+	fprintf(stderr, "Try 'memtap %s%s--help'.\n", cmd ? cmd : "", cmd ? " " : "");
+	return EXIT_USAGE;
+}
+
+int cli__size(const char *text, uint64_t *v)
+{
+	char *end;
+	unsigned int shift = 0;
+
+	errno = 0;
+	*v = strtoull(text, &end, 10);
+	if (errno || end == text || text[0] == '-')
+		return -EINVAL;
+	switch (*end) {
+	case 'k':
+	case 'K':
+		shift = 10;
+		break;
+	case 'm':
+	case 'M':
+		shift = 20;
+		break;
+	case 'g':
+	case 'G':
+		shift = 30;
+		break;
+	case '\0':
+		return 0;
+	default:
+		return -EINVAL;
+	}
+	if (end[1] || *v > UINT64_MAX >> shift)
+		return -EINVAL;
+	*v <<= shift;
 	return 0;
+}
+
+const char *cli__bytes(uint64_t v)
+{
+	static const char *const unit[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB" };
+	static char bufs[8][24];
+	static unsigned int next;
+	char *buf = bufs[next++ % 8];
+	double d = (double)v;
+	unsigned int u = 0;
+
+	while (d >= 1024 && u + 1 < MT_ARRAY_SIZE(unit)) {
+		d /= 1024;
+		u++;
+	}
+	snprintf(buf, sizeof(bufs[0]), u ? "%.1f %s" : "%.0f %s", d, unit[u]);
+	return buf;
+}
+
+int main(int argc, char **argv)
+{
+	size_t i;
+
+	if (argc < 2) {
+		help(stderr);
+		return EXIT_USAGE;
+	}
+	if (!strcmp(argv[1], "-h") || !strcmp(argv[1], "--help") || !strcmp(argv[1], "help")) {
+		help(stdout);
+		return EXIT_OK;
+	}
+	if (!strcmp(argv[1], "-V") || !strcmp(argv[1], "--version")) {
+		puts("memtap " MEMTAP_VERSION);
+		return EXIT_OK;
+	}
+	for (i = 0; i < MT_ARRAY_SIZE(commands); i++)
+		if (!strcmp(argv[1], commands[i].name))
+			return commands[i].run(argc - 1, argv + 1);
+	fprintf(stderr, "memtap: no command '%s'\n", argv[1]);
+	return cli__usage_error(NULL);
 }

@@ -7,6 +7,7 @@
 #define MEMTAP_MODEL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Column "Event". */
@@ -104,5 +105,102 @@ struct row {
 /* Texts of the columns, e.g. "MALLOC", "PTA_WORKSPACE". */
 const char *row_event__name(enum row_event e);
 const char *row_type__name(enum row_type t);
+
+/* ---- from events to rows ---- */
+
+#define LEVEL_OP     0x1u
+#define LEVEL_KERNEL 0x2u
+
+#define EVENTS_ALLOC  0x1u /* MALLOC and FREE cannot be split (msleaks.md 1.2) */
+#define EVENTS_LAUNCH 0x2u
+#define EVENTS_ACCESS 0x4u
+
+/* Why an event has no row (design.md, Accounting). */
+enum rule {
+	RULE_FAILED,     /* the call did not succeed: a failure, never memory */
+	RULE_BLOCK_FREE, /* PTA: block back in the pool; FREE was or will be the row */
+	RULE_SEGMENT,    /* workspace: its segment, not its use */
+	RULE_STATE,      /* devices, streams, names: learnt, not shown */
+	RULE_OTHER_POOL, /* MindSpore's pools of the host */
+	RULE_FILTERED,   /* --events, --level, --device */
+	RULE_WITHDRAWN,  /* the self-check of its probe failed */
+	RULE_LIFECYCLE,  /* fork, exec, exit */
+	RULE_MAX
+};
+
+const char *rule__name(enum rule r);
+
+struct model_opts {
+	bool vendor;           /* front end: nothing the vendor's tool has not */
+	unsigned int level;    /* LEVEL_* */
+	unsigned int events;   /* EVENTS_* */
+	uint32_t npu_slots;    /* bit N: rows of device N; 0 = all */
+	bool cpu;              /* with npu_slots: rows of the host too */
+	int64_t boot_to_real;  /* added to boot time */
+};
+
+/* What is known of a process when it is first met. */
+struct process_desc {
+	uint32_t nspid;
+	char *visible;         /* ASCEND_RT_VISIBLE_DEVICES, malloced, freed by the model; or NULL */
+};
+
+struct event;
+struct model;
+
+struct model_ops {
+	/* One row, in order. Pointers in it live until the return. */
+	void (*row)(void *ctx, const struct row *r);
+	/* A process is met for the first time. */
+	void (*describe)(void *ctx, uint32_t tgid, uint32_t start, struct process_desc *d);
+	/* A process has ended: after its last row. */
+	void (*ended)(void *ctx, uint32_t tgid);
+};
+
+struct model *model__new(const struct model_opts *opts, const struct model_ops *ops, void *ctx);
+void model__free(struct model *m);
+/* Meet a process now (START_TRACE row), e.g. at the attach. time: boot, ns. */
+int model__process(struct model *m, uint32_t tgid, uint32_t start, uint64_t time);
+/* One event, in time order (EVF_LATE excepted). 0 or -ENOMEM. */
+int model__event(struct model *m, const struct event *e);
+/* An event that another place decided against. */
+void model__no_row(struct model *m, enum rule r);
+/*
+ * A LOST row for losses of one kind: of every process, so it stands under each
+ * traced one. first, last, now: boot time.
+ */
+struct lost_row {
+	const char *reason, *probe;
+	int32_t device;        /* logical or -1 */
+	uint64_t count, first, last, now;
+};
+void model__lost(struct model *m, const struct lost_row *l);
+/* STOP_TRACE rows of all processes still there. */
+void model__stop(struct model *m, uint64_t time);
+
+struct model_counts {
+	uint64_t rows_events;      /* rows that stand for one event each */
+	uint64_t rows_extra;       /* START_TRACE, STOP_TRACE, LOST */
+	uint64_t rules[RULE_MAX];
+	uint64_t failures[2];      /* of them: allocations, others */
+	uint64_t oom;
+	uint64_t preattach;        /* frees of blocks from before the attach */
+	uint64_t residual;         /* MALLOC of an address still live: a missed FREE */
+	uint64_t unpaired_ranges;  /* range ends without a start */
+	uint64_t live_blocks;
+	uint64_t by_type[ROW_TYPE_MAX][2]; /* rows of MALLOC, FREE; marks etc. in [0] */
+};
+void model__counts(const struct model *m, struct model_counts *c);
+
+/* Bytes now and at their peak, for the status line and the summary. */
+struct pool_state {
+	enum row_type type;
+	uint32_t tgid;
+	int32_t device;
+	uint64_t used, peak, total, peak_total;
+	uint64_t peak_time; /* boot time */
+	bool partial;       /* sums of what was seen since the attach only */
+};
+size_t model__pools(const struct model *m, struct pool_state *out, size_t max);
 
 #endif

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* ---- an ELF file, mapped read-only ---- */
 
@@ -133,5 +134,181 @@ int site__entry(struct elf_image *img, uint64_t vaddr, int nargs, unsigned int e
  * indirect or outward tail jump (returns would be missed), -EINVAL undecodable.
  */
 int site__returns(struct elf_image *img, uint64_t vaddr, struct site *out, int max);
+
+/* ---- what the kernel can do, found by trying (never by version) ---- */
+
+enum feature {
+	FEAT_BTF,         /* type information of the kernel: CO-RE */
+	FEAT_RINGBUF,     /* BPF ring buffer (5.8) */
+	FEAT_PERF_UPROBE, /* uprobe PMU (4.17) */
+	FEAT_COOKIE,      /* bpf_get_attach_cookie and perf links (5.15) */
+	FEAT_SLEEPABLE,   /* sleepable uprobe programs (6.0) */
+	FEAT_MULTI,       /* uprobe_multi link (6.6) */
+	FEAT_SESSION,     /* uprobe session (6.13) */
+	FEAT_MAX
+};
+
+#define FEATURE_OFF (-ECANCELED) /* switched off by MEMTAP_DISABLE */
+
+struct features {
+	int state[FEAT_MAX]; /* 1 works, 0 the kernel says no, -errno not permitted */
+};
+
+void features__probe(struct features *f);
+bool features__has(const struct features *f, enum feature x);
+const char *feature__name(enum feature x);
+/* "yes", "no (kernel)", "not permitted: …", "switched off"; static or in buf. */
+const char *feature__text(int state, char *buf, size_t n);
+
+/*
+ * Defects that trying would trigger (design.md, principle 5): by release range,
+ * with the fixing commit; MEMTAP_KNOWNBAD=ignore overrides. Text or NULL.
+ */
+const char *knownbad__uretprobe_seccomp(void);
+
+/* ---- BPF programs and maps ---- */
+
+struct progs;
+
+struct progs_opts {
+	uint32_t ring_bytes;   /* power of two, at least a page */
+	uint32_t inflight_max; /* 0 = default */
+	bool cgroup;           /* programs also filter by cfg.cgroup_id, where the kernel can */
+};
+
+/* Loads all that loads; a program that does not is named by progs__why. 0 or -errno
+ * with a message when nothing can work (no ring buffer, not permitted). */
+int progs__load(const struct progs_opts *opts, const struct features *f, struct progs **out);
+void progs__free(struct progs *p);
+int progs__map(const struct progs *p, const char *name); /* fd, owned by p */
+/* Why a program is missing: text, NULL if it is there. */
+const char *progs__why(const struct progs *p, const char *prog);
+
+/*
+ * A program ready to attach: a clone with mode bits and site number patched in.
+ * attach_type 0 (perf), 48 (uprobe_multi) or 57 (session). fd owned by p, or -errno.
+ */
+int progs__clone(struct progs *p, const char *prog, uint32_t attach_type, uint32_t site);
+/* Attach the lifecycle programs; 0 or -errno. */
+int progs__lifecycle(struct progs *p);
+void progs__lifecycle_stop(struct progs *p);
+
+/* ---- attaching to sites of one file ---- */
+
+enum attach_kind { ATTACH_ENTRY, ATTACH_RETURN, ATTACH_SESSION };
+
+struct attach_req {
+	const char *prog;
+	enum attach_kind kind;
+	uint64_t off;    /* file offset */
+	uint32_t site;   /* number of the site; ATTACH_SESSION also uses site + 1 */
+	int err;         /* out: 0 or -errno */
+};
+
+struct attach;
+
+struct attach *attach__new(struct progs *p, const struct features *f);
+/* Attach to the file behind fd (stays the caller's). `group` names the batch for
+ * attach__remove. Returns the number of requests that failed. */
+size_t attach__file(struct attach *a, int fd, unsigned int group, struct attach_req *reqs, size_t n);
+void attach__remove(struct attach *a, unsigned int group);
+/* Detach all: many descriptors, each with its own grace period, closed by parallel threads. */
+void attach__detach(struct attach *a);
+void attach__free(struct attach *a);
+const char *attach__mechanism(const struct attach *a); /* "session", "uprobe_multi", … */
+size_t attach__links(const struct attach *a);
+
+/* ---- the catalogue: which symbol serves which event (ascend-abi.md 4.1) ---- */
+
+/* Classes of probes that options switch on. */
+#define CLASS_SYSTEM 0x01u /* aclInit, devices, streams: always */
+#define CLASS_HAL    0x02u
+#define CLASS_POOL   0x04u /* PTA, MindSpore */
+#define CLASS_MSTX   0x08u
+#define CLASS_LAUNCH 0x10u
+#define CLASS_ALL    0x1fu
+
+enum probe_kind {
+	PROBE_ENTRY,       /* entry only */
+	PROBE_CALL,        /* entry and return: C functions that no exception leaves */
+	PROBE_RETS,        /* entry and `ret` sites: C++ */
+	PROBE_PYTHON,      /* Python method: entry, and `ret` sites for the guard */
+};
+
+struct probe_def {
+	const char *lib;        /* fnmatch pattern of the file's base name */
+	const char *symbol[3];  /* first one present wins; the rest NULL */
+	const char *prog;       /* program, without _e, _r, _s for PROBE_CALL and PROBE_RETS */
+	uint8_t kind;           /* enum probe_kind */
+	uint8_t nargs;          /* integer arguments that the site must keep */
+	uint8_t klass;          /* CLASS_* */
+	uint8_t name_kind;
+	uint16_t fn;            /* enum mt_fn */
+	uint16_t flags;         /* MT_SITE_* */
+	int8_t arg[5];
+	uint16_t off[4];
+};
+
+const struct probe_def *catalogue__defs(size_t *n);
+/* Patterns of base names of all libraries in the catalogue. */
+const char *const *catalogue__libs(size_t *n);
+bool catalogue__wants(const char *base);
+
+/* ---- prober: probes in files ---- */
+
+struct prober;
+
+struct prober_opts {
+	unsigned int classes;  /* CLASS_* */
+	bool ret_sites;        /* `ret` sites instead of uretprobes everywhere */
+	bool dry_run;          /* find everything, attach nothing */
+};
+
+/* One wanted probe in one file, for reports. */
+struct probe_report {
+	const struct probe_def *def;
+	const char *symbol;
+	uint64_t off;          /* 0 when not found */
+	char insn[24];
+	const char *cost;      /* "emulated", "stepped", "-" */
+	const char *how;       /* "symbol", "derived", "method table" */
+	const char *state;     /* "attached", "found", "missing", "failed" */
+	char why[96];
+};
+
+struct probed_file {
+	unsigned int no;
+	char *path;            /* as first seen */
+	uint64_t dev, ino;
+	uint64_t attach_time;  /* boot time */
+	int pta_layout;        /* enum pta_layout */
+	int pta_generation;
+	bool withdrawn;
+	char withdraw_why[96];
+	struct probe_report *reports;
+	size_t n_reports;
+	size_t attached;
+};
+
+struct prober *prober__new(struct progs *progs, const struct features *f,
+			   const struct prober_opts *opts);
+void prober__free(struct prober *pr); /* detaches */
+/*
+ * Probe a file, once per (device, inode). `pid` may be 0; with a process whose
+ * memory holds it mapped, method tables are read there when the file has none.
+ * 1 newly probed, 0 known already or nothing wanted in it, -errno.
+ */
+int prober__add(struct prober *pr, int fd, const char *path, pid_t pid);
+/* The file and definition of a site number; NULL for an unknown one. */
+const struct probed_file *prober__site_file(const struct prober *pr, unsigned int site);
+const char *prober__site_name(const struct prober *pr, unsigned int site);
+unsigned int prober__sites(const struct prober *pr); /* numbers below this exist */
+bool prober__site_is_return(const struct prober *pr, unsigned int site);
+/* Take the probes of a file away again (failed self-check). */
+void prober__withdraw(struct prober *pr, unsigned int file_no, const char *why);
+void prober__detach(struct prober *pr);
+const struct probed_file *prober__file(const struct prober *pr, size_t i); /* NULL at the end */
+size_t prober__attached(const struct prober *pr);
+const char *prober__mechanism(const struct prober *pr);
 
 #endif

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Births and deaths of processes. Raw tracepoints: they need no tracefs. The
+ * set of targets is kept here, so that a child is ours from its first
+ * instruction and a recycled PID never is.
+ */
+#include "lib/emit.bpf.h"
+
+struct bpf_raw_tracepoint_args {
+	__u64 args[8];
+};
+
+static __always_inline void life_emit(struct task_struct *t, __u8 type, __u32 tgid, __u32 start,
+				      __u32 ptgid, __u32 code)
+{
+	struct mt_task *r = bpf_ringbuf_reserve(&life, sizeof(*r), 0);
+	__u32 lost_site = 0;
+	struct mt_site_stat *st;
+
+	st = bpf_map_lookup_elem(&stats, &lost_site); /* site 0: the lifecycle */
+	if (st)
+		__sync_fetch_and_add(&st->seen, 1);
+	if (!r) {
+		if (st)
+			__sync_fetch_and_add(&st->lost, 1);
+		return;
+	}
+	r->h.size = sizeof(*r);
+	r->h.type = type;
+	r->h.flags = 0;
+	r->h.cpu = bpf_get_smp_processor_id();
+	r->h.site = 0;
+	r->h.tgid = tgid;
+	r->h.tid = tgid;
+	r->h.start = start;
+	r->h.fn = MT_FN_TASK;
+	r->h.strlen = 0;
+	r->h.time = bpf_ktime_get_boot_ns();
+	r->ptgid = ptgid;
+	r->code = code;
+	bpf_core_read_str(r->comm, sizeof(r->comm), &t->comm);
+	if (st)
+		__sync_fetch_and_add(&st->submitted, 1);
+	bpf_ringbuf_submit(r, 0);
+}
+
+static __always_inline __u32 task_tgid(struct task_struct *t, struct mt_cfg *c)
+{
+	if (!c->pidns_level)
+		return BPF_CORE_READ(t, tgid);
+	return task_nr(BPF_CORE_READ(t, group_leader), c->pidns_level);
+}
+
+SEC("raw_tp/sched_process_fork")
+int life_fork(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct task_struct *parent = (void *)ctx->args[0], *child = (void *)ctx->args[1];
+	struct mt_target *t, fresh = {};
+	struct mt_cfg *c = cfg_get();
+	__u32 ptgid, tgid;
+
+	if (!c || !c->follow)
+		return 0;
+	ptgid = task_tgid(parent, c);
+	t = bpf_map_lookup_elem(&targets, &ptgid);
+	if (!t)
+		return 0;
+	tgid = task_tgid(child, c);
+	if (tgid == ptgid || !tgid) /* a thread */
+		return 0;
+	fresh.start = task_start(child);
+	bpf_map_update_elem(&targets, &tgid, &fresh, BPF_ANY);
+	life_emit(child, MT_REC_FORK, tgid, fresh.start, ptgid, 0);
+	return 0;
+}
+
+SEC("raw_tp/sched_process_exec")
+int life_exec(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct task_struct *task = (void *)ctx->args[0];
+	struct mt_cfg *c = cfg_get();
+	struct mt_target *t;
+	__u32 tgid;
+
+	if (!c)
+		return 0;
+	tgid = task_tgid(task, c);
+	t = bpf_map_lookup_elem(&targets, &tgid);
+	if (t)
+		life_emit(task, MT_REC_EXEC, tgid, t->start, 0, 0);
+	return 0;
+}
+
+SEC("raw_tp/sched_process_exit")
+int life_exit(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct task_struct *task = (void *)ctx->args[0];
+	struct mt_cfg *c = cfg_get();
+	struct mt_target *t;
+	__u32 tgid, start;
+
+	if (!c)
+		return 0;
+	tgid = task_tgid(task, c);
+	t = bpf_map_lookup_elem(&targets, &tgid);
+	if (!t)
+		return 0;
+	/* do_exit() takes itself off signal->live before this tracepoint. */
+	if (BPF_CORE_READ(task, signal, live.counter))
+		return 0;
+	start = t->start;
+	bpf_map_delete_elem(&targets, &tgid);
+	life_emit(task, MT_REC_EXIT, tgid, start, 0, BPF_CORE_READ(task, exit_code));
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

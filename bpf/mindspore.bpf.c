@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * MindSpore's pools (ascend-abi.md 2.10). The type name of the pool object
+ * travels with each record: the same functions serve the host pools.
+ */
+#include "lib/inflight.bpf.h"
+
+/* Address of the type name: vtable[-1] is the typeinfo, whose second word is it. */
+static __always_inline __u64 type_name(__u64 obj)
+{
+	__u64 vptr, info, name;
+
+	if (user_u64(obj, &vptr) || user_u64(vptr - 8, &info) || user_u64(info + 8, &name))
+		return 0;
+	return name;
+}
+
+/* arg[0] = size; the result is the address or a MemBuf * (off[0] size, off[1] address) */
+SEC("uprobe")
+int ms_alloc_e(struct pt_regs *ctx)
+{
+	struct mt_inflight f = {};
+	struct probe p;
+
+	if (!probe__start(&p, ctx))
+		return 0;
+	f.a[1] = ctx_arg(ctx, p.site->arg[0], p.sp);
+	f.a[3] = type_name(ctx_arg(ctx, 0, p.sp));
+	inflight__put(&p, &f);
+	return 0;
+}
+
+SEC("uprobe")
+int ms_alloc_r(struct pt_regs *ctx)
+{
+	struct mt_inflight f;
+	struct probe p;
+	__u64 rc;
+
+	if (!probe__start(&p, ctx) || !inflight__take(&p, &f))
+		return 0;
+	rc = CTX_RC(ctx);
+	f.a[0] = rc;
+	if (rc && !(p.site->flags & MT_SITE_RC_ADDR) &&
+	    (user_u64(rc + p.site->off[0], &f.a[1]) || user_u64(rc + p.site->off[1], &f.a[0]))) {
+		stat_inc(&p, seen);
+		probe__lose(&p, MT_LOSS_FAULT, -1);
+		return 0;
+	}
+	EMIT_CALL_TEXT(mt_call_name, &p, p.now, &f, rc ? 0 : 1, f.a[3]);
+	return 0;
+}
+
+/* DoFreeTensorMem(this, void *const &) */
+SEC("uprobe")
+int ms_free_e(struct pt_regs *ctx)
+{
+	struct mt_inflight f = {};
+	struct probe p;
+
+	if (!probe__start(&p, ctx))
+		return 0;
+	stat_inc(&p, entry);
+	f.begin = p.now;
+	if (user_u64(ctx_arg(ctx, 1, p.sp), &f.a[0])) {
+		stat_inc(&p, seen);
+		probe__lose(&p, MT_LOSS_FAULT, -1);
+		return 0;
+	}
+	f.a[3] = type_name(ctx_arg(ctx, 0, p.sp));
+	EMIT_CALL_TEXT(mt_call_name, &p, p.now, &f, 0, f.a[3]);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,38 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Builds a fuzz target with clang's libFuzzer and runs it: run.sh NAME [SECONDS [SEED-FILE…]]
+set -euo pipefail
+name=$1 seconds=${2:-60}
+shift; shift || true
+here=$(cd "$(dirname "$0")" && pwd)
+src=$(cd "$here/../.." && pwd)
+clang=${CLANG:-$(command -v clang-14 || command -v clang)} || {
+	echo "SKIP fuzz $name: no clang"
+	exit 77
+}
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+mkdir "$out/corpus"
+case $name in
+elf) sources=("$src"/user/probe/{arg,derive,elf,elf_guard,elf_sym,fde,func,insn_a64,insn_x86,pymethod,scan,site,site_ret}.c
+	      "$src"/user/base/*.c) libs=(-lZydis)
+	if [ $# -eq 0 ]; then # small libraries that have all that is looked for
+		for cc in cc aarch64-linux-gnu-gcc; do
+			for layout in 0 3; do
+				"$cc" -O2 -fPIC -fno-inline -shared -nostdlib -w -DLAYOUT=$layout \
+					-Wl,-z,max-page-size=4096 -o "$out/corpus/$cc-$layout" \
+					"$src/tests/unit/data-derive/fake_npu.c" 2>/dev/null || :
+			done
+		done
+	fi ;;
+*) echo "no such target: $name" >&2; exit 2 ;;
+esac
+"$clang" -g -O1 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
+	-I"$src/user" -I"$src/include" "$here/fuzz_$name.c" "${sources[@]}" "${libs[@]}" -o "$out/fuzz"
+[ $# -eq 0 ] || cp "$@" "$out/corpus/"
+cd "$out"
+./fuzz -max_total_time="$seconds" -max_len=131072 -timeout=20 -print_final_stats=1 corpus || {
+	echo "the input that failed is kept in ${MEMTAP_FUZZ_KEEP:=$(mktemp -d)}"
+	cp crash-* timeout-* oom-* "$MEMTAP_FUZZ_KEEP"/ 2>/dev/null
+	exit 1
+}

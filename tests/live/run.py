@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the live tests: one line a test, one closing line, exit status 1 on failures.
+
+    tests/live/run.py [--build DIR] [--list] [--long] [NAME...]
+
+NAME selects by substring of file.test. They need root and BPF; without these each is skipped.
+"""
+import argparse
+import glob
+import importlib
+import os
+import sys
+import time
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument('--build', default=os.path.join(HERE, '..', '..', 'build'))
+    p.add_argument('--list', action='store_true', help='names only')
+    p.add_argument('--long', action='store_true', help='also the tests of 20 s and more')
+    p.add_argument('--time', action='store_true', help='tell how long each took')
+    p.add_argument('names', nargs='*')
+    return p.parse_args()
+
+
+def flatten(suite):
+    for item in suite:
+        if isinstance(item, unittest.TestSuite):
+            yield from flatten(item)
+        else:
+            yield item
+
+
+def name_of(test):
+    parts = test.id().split('.')
+    return f'{parts[0].removeprefix("test_")}.{parts[-1].removeprefix("test_")}'
+
+
+def find(names):
+    tests = []
+    for path in sorted(glob.glob(os.path.join(HERE, 'test_*.py'))):
+        module = importlib.import_module(os.path.basename(path)[:-3])
+        tests += flatten(unittest.defaultTestLoader.loadTestsFromModule(module))
+    return [t for t in tests if not names or any(n in name_of(t) for n in names)]
+
+
+def reason(text):
+    """The telling line of a traceback, and the whole of it for stderr."""
+    lines = [l for l in text.strip().splitlines() if l.strip()]
+    for line in lines:
+        if line.startswith(('AssertionError', 'ValueError', 'Error', 'KeyError', 'FileNotFoundError')):
+            more = lines[lines.index(line) + 1:][:1] if line.endswith('problems:') else []
+            return ' '.join([line, *more])[:300]
+    return lines[-1][:300] if lines else '?'
+
+
+def run_one(test):
+    result = unittest.TestResult()
+    test.run(result)
+    if result.skipped:
+        return 'skip', result.skipped[0][1], ''
+    for _, text in result.errors + result.failures:
+        return 'FAIL', reason(text), text
+    return 'ok', '', ''
+
+
+def main():
+    a = arguments()
+    os.environ['MEMTAP_BUILD'] = os.path.abspath(a.build)
+    if a.long:
+        os.environ['MEMTAP_LONG'] = '1'
+    sys.path.insert(0, HERE)
+    import harness
+    tests = find(a.names)
+    if a.list:
+        print('\n'.join(map(name_of, tests)))
+        return 0
+    why = harness.why_not()
+    count = {'ok': 0, 'FAIL': 0, 'skip': 0}
+    for test in tests:
+        t0 = time.monotonic()
+        state, text, full = ('skip', why, '') if why else run_one(test)
+        count[state] += 1
+        took = f' [{time.monotonic() - t0:.1f} s]' if a.time else ''
+        print(f'{state} {name_of(test)}' + (f' ({text})' if text else '') + took, flush=True)
+        if full:
+            print(full, file=sys.stderr, flush=True)
+    print(f'{count["ok"]} passed, {count["FAIL"]} failed, {count["skip"]} skipped')
+    return 1 if count['FAIL'] else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ground truth of sim-train, and the rows that a recorder owes for it.
+
+Nothing here knows memtap's code: only what the functions do (spec) and what the truth says.
+"""
+import glob
+import json
+import re
+
+NS_MS = 1_000_000
+
+# When in a call is the time of its row taken?
+ENTRY, RETURN, INSIDE = 'entry', 'return', 'inside'
+
+ENCLOSING = {'aclrtMalloc', 'aclrtMallocAlign32', 'aclrtMallocCached', 'aclrtMallocWithCfg',
+             'aclrtMallocForTaskScheduler', 'aclrtMemAllocManaged', 'aclrtMallocHost',
+             'aclrtMallocHostWithCfg', 'aclrtMallocPhysical'}
+DRV_OUT_OF_MEMORY = 6
+LAUNCH = re.compile(r'rts?.*Launch.*')
+STUBS = {'rtLaunch', 'rtKernelLaunch', 'rtKernelLaunchWithFlag', 'rtKernelLaunchWithFlagV2',
+         'rtVectorCoreKernelLaunch'}
+NAME_MAX, MESSAGE_MAX = 127, 255  # bytes that fit into a record
+
+
+def read(base):
+    """Records of all processes of a job, by time; truth_dropped is an error."""
+    records = []
+    for path in glob.glob(glob.escape(base) + '.*'):
+        with open(path) as f:
+            for line in f:
+                records.append(json.loads(line))
+    if any(r['fn'] == 'truth_dropped' for r in records):
+        raise ValueError('the truth is not complete')
+    records.sort(key=lambda r: (r['t0'], -r['t1']))
+    return records
+
+
+def text(record, limit):
+    """Name of a record as a csv or db would show it: bytes in UTF-8, cut at `limit` bytes."""
+    raw = record.get('name')
+    if raw is None:
+        return None
+    raw = raw.encode('latin-1')
+    if len(raw) > limit:
+        return None  # judged elsewhere: cut names are marked
+    return raw.decode('utf-8', 'replace')
+
+
+class Expected:
+    """One row that is due. `fields`: exact values; `check`: functions of the row giving a problem."""
+
+    __slots__ = ('pid', 'tid', 'event', 'type', 'id', 't0', 't1', 'when', 'fields', 'attrs',
+                 'check', 'record', 'lo', 'hi')
+
+    def __init__(self, r, event, type_, id_, when, fields=None, attrs=None, check=None):
+        self.pid, self.tid, self.t0, self.t1 = r['pid'], r['tid'], r['t0'], r['t1']
+        self.event, self.type, self.id, self.when = event, type_, id_, when
+        self.fields, self.attrs, self.check = fields or {}, attrs or {}, check
+        self.record = r
+
+    def key(self):
+        return self.pid, self.tid, self.event, self.type, self.id
+
+    def __repr__(self):
+        return (f'{self.record["fn"]} pid {self.pid} tid {self.tid} {self.event} {self.type} {self.id} '
+                f'[{self.t0}, {self.t1}]')
+
+
+class Rules:
+    """What depends on the run: layout of torch_npu, visible devices, what the recorder could learn."""
+
+    def __init__(self, layout='c', visible=None, from_start=True, attached=0, levels=(0, 1)):
+        self.layout, self.from_start, self.attached = layout, from_start, attached
+        self.logical = {p: l for l, p in enumerate(visible)} if visible else None
+
+    def device_of(self, phys):
+        return str(self.logical.get(phys, phys) if self.logical else phys)
+
+
+class Devices:
+    """Current device of a thread by its aclrtSetDevice calls."""
+
+    def __init__(self, records):
+        self.sets = {}
+        for r in records:
+            if r['fn'] in ('aclrtSetDevice', 'rtSetDevice') and r['ret'] == 0:
+                self.sets.setdefault((r['pid'], r['tid']), []).append((r['t1'], r['device']))
+
+    def at(self, r):
+        """(device, time of the set) or None."""
+        last = None
+        for t, dev in self.sets.get((r['pid'], r['tid']), ()):
+            if t <= r['t0']:
+                last = dev, t
+        return last
+
+
+def thread_device(rules, devices, r):
+    """Check of the column of an event that names no device."""
+    known = devices.at(r)
+
+    def check(row):
+        if known is None:
+            return None if row['device'] == 'N/A' else f'device {row["device"]} of a thread that set none'
+        if row['device'] == str(known[0]):
+            return None
+        if row['device'] == 'N/A' and known[1] < rules.attached:
+            return None  # set before the attach: unknown is allowed, wrong is not
+        return f'device {row["device"]}, truth {known[0]}'
+    return check
+
+
+def hal(rules, r, out):
+    if r['ret'] != 0:
+        return
+    if r['fn'] == 'halMemAlloc':
+        kind = r['args'][2] >> 10 & 15
+        dev = 'host' if kind == 2 else rules.device_of(r['device'])
+        out.append(Expected(r, 'MALLOC', 'HAL', r['out'], RETURN, {'size': r['size'], 'device': dev},
+                            {'alloc_type': 'alloc'}))
+    elif r['fn'] == 'halMemCreate':
+        dev = 'host' if r['args'][3] == 0 else rules.device_of(r['args'][4])
+        out.append(Expected(r, 'MALLOC', 'HAL', r['out'], RETURN, {'size': r['size'], 'device': dev},
+                            {'alloc_type': 'create'}))
+    else:
+        out.append(Expected(r, 'FREE', 'HAL', r['out'], ENTRY))
+
+
+def pta(rules, r, out):
+    fn = r['fn']
+    fields = {'size': r['size'], 'device': str(r['device'])}
+    event = 'MALLOC' if fn.endswith('malloc') else 'FREE'
+    attrs = {}
+    if fn in ('pta_malloc', 'pta_free'):
+        type_ = 'PTA'
+        fields.update(total=r['reserved'], used=r['alloc'])
+        if rules.layout != 'c10':
+            attrs['active'] = str(r['active'])
+            if r['stream']:
+                attrs['stream'] = hex(r['stream'])
+    elif fn in ('ws_use_malloc', 'ws_use_free'):
+        type_ = 'PTA_WORKSPACE'
+        fields.update(total=r['reserved'], used=r['alloc'])
+    elif fn in ('ws_segment_malloc', 'ws_segment_free') and rules.layout == 'b':
+        type_ = 'PTA_WORKSPACE'
+        fields.update(total=r['alloc'], used=r['alloc'])
+    else:
+        return
+    out.append(Expected(r, event, type_, r['out'], INSIDE, fields, attrs))
+
+
+def launch(rules, devices, r, out, stream_ids, stubs):
+    name = text(r, NAME_MAX)
+    on_device = thread_device(rules, devices, r)
+
+    def check(row):
+        stub = r['fn'] in STUBS and stubs.get((r['pid'], r['args'][0]), 0) < rules.attached
+        if name is None:
+            if not row['name'].startswith('kernel:'):
+                return f'name {row["name"]!r} where there is none'
+        elif row['name'] != name and not (stub and row['name'] == f'stub:{r["args"][0]:#x}'):
+            return f'name {row["name"]!r}, truth {name!r}'
+        got = row['attr'].get('streamId')
+        learnt = stream_ids.get((r['pid'], r['stream']))
+        if r['fn'] == 'rtLaunch':
+            pass  # its stream is that of a call before
+        elif row['attr'].get('stream') != hex(r['stream']):
+            return f'stream {row["attr"].get("stream")}, truth {r["stream"]:#x}'
+        elif learnt and learnt[0] >= rules.attached and learnt[1] < r['t0'] and got != str(r['stream_id']):
+            return f'streamId {got}, truth {r["stream_id"]}'
+        if got not in ('N/A', str(r['stream_id'])):
+            return f'streamId {got}, truth {r["stream_id"]}'
+        if row['attr'].get('taskId') != 'N/A':
+            return f'taskId {row["attr"].get("taskId")}'
+        return on_device(row)
+    out.append(Expected(r, 'KERNEL_LAUNCH', 'KERNEL_LAUNCH', None, ENTRY, check=check))
+
+
+def marks(rules, devices, r, out):
+    fn = r['fn']
+    kind = ('Mark' if 'ark' in fn else
+            'Range_start' if 'start' in fn.lower() or 'push' in fn else
+            'Range_end' if 'end' in fn.lower() or 'pop' in fn else None)
+    if kind is None:
+        return
+    on_device = thread_device(rules, devices, r)
+    if kind == 'Range_end':
+        def check(row):
+            if not re.fullmatch(r'Range end from id \d+', row['name']):
+                return f'name {row["name"]!r}'
+            return on_device(row)
+        out.append(Expected(r, 'MSTX', kind, None, ENTRY, check=check))
+        return
+    name = text(r, MESSAGE_MAX)
+    if name is None:
+        out.append(Expected(r, 'MSTX', kind, None, ENTRY, check=on_device))
+    else:
+        if name[:1] in ('=', '+', '-', '@'):
+            name = ''
+        out.append(Expected(r, 'MSTX', kind, name, ENTRY, check=on_device))
+
+
+def is_mark(fn):
+    return (fn.startswith('mstx') and any(w in fn for w in ('Mark', 'Range'))) or \
+        fn.startswith(('py_mstx_', 'npu_mstx_'))
+
+
+def outermost(records, wanted):
+    """Records of wanted functions that no other of them encloses on the thread."""
+    end, result = {}, []
+    for r in records:
+        if not wanted(r):
+            continue
+        thread = r['pid'], r['tid']
+        if r['t1'] <= end.get(thread, 0):
+            continue
+        end[thread] = r['t1']
+        result.append(r)
+    return result
+
+
+def ooms(rules, records, out):
+    """One row when an enclosing call fails after refusals; or the driver's own, outside of any."""
+    open_, refused = {}, {}
+    for r in records:
+        thread = r['pid'], r['tid']
+        o = open_.get(thread)
+        if o and r['t0'] > o['t1']:
+            open_.pop(thread)
+            o = None
+        if r['fn'] in ENCLOSING and not o:
+            open_[thread] = r
+            refused[id(r)] = []
+        elif r['fn'] in ('halMemAlloc', 'halMemCreate') and r['ret'] == DRV_OUT_OF_MEMORY:
+            refused.setdefault(id(o) if o else id(r), []).append(r)
+            if not o:
+                refused[id(r)] = [r]
+    by_id = {id(r): r for r in records}
+    for key, list_ in refused.items():
+        r = by_id[key]
+        if not list_ or (r['fn'] in ENCLOSING and r['ret'] == 0):
+            continue
+        last = list_[-1]
+        attrs = {'func': last['fn'], 'req_size': str(last['size'])}
+        if last['fn'] == 'halMemAlloc':
+            attrs['flag'] = str(last['args'][2])
+        out.append(Expected(r, 'OOM_DETAIL', 'OOM_TRIGGER', None, RETURN, attrs=attrs))
+
+
+def expected(records, rules):
+    """All rows due for these records, whether inside the window or not."""
+    out = []
+    devices = Devices(records)
+    stream_ids, stubs = {}, {}
+    for r in records:
+        if r['fn'] == 'aclrtStreamGetId' and r['ret'] == 0:
+            stream_ids.setdefault((r['pid'], r['stream']), (r['t0'], r['t1']))
+        elif r['fn'] in ('rtFunctionRegister', 'rtRegisterFuncSymbol') and r['ret'] == 0:
+            stubs.setdefault((r['pid'], r['out']), r['t0'])
+    for r in records:
+        fn = r['fn']
+        if fn in ('halMemAlloc', 'halMemFree', 'halMemCreate', 'halMemRelease'):
+            hal(rules, r, out)
+        elif fn.startswith(('pta_', 'ws_')):
+            pta(rules, r, out)
+        elif fn in ('aclrtHostRegister', 'aclrtHostRegisterV2') and r['ret'] == 0:
+            out.append(Expected(r, 'MALLOC', 'HOST_PINNED', r['out'], RETURN,
+                                {'size': r['size'], 'device': 'cpu'}, {'pinned': 'true'}))
+        elif fn == 'aclrtHostUnregister' and r['ret'] == 0:
+            out.append(Expected(r, 'FREE', 'HOST_PINNED', r['out'], ENTRY, {'device': 'cpu'},
+                                {'pinned': 'true'}))
+        elif fn in ('aclInit', 'aclFinalize') and r['ret'] == 0:
+            out.append(Expected(r, 'SYSTEM', 'ACL_INIT' if fn == 'aclInit' else 'ACL_FINI', None, RETURN,
+                                {'device': 'N/A'}))
+        elif fn == 'ms_alloc' and r['out']:
+            out.append(Expected(r, 'MALLOC', 'MINDSPORE', r['out'], RETURN, {'size': r['size']},
+                                check=ms_check(rules, devices, r)))
+        elif fn in ('ms_free', 'ms_free_part'):
+            out.append(Expected(r, 'FREE', 'MINDSPORE', r['out'], ENTRY,
+                                check=ms_check(rules, devices, r)))
+    for r in outermost(records, lambda r: LAUNCH.fullmatch(r['fn']) and r.get('ret', 1) == 0):
+        launch(rules, devices, r, out, stream_ids, stubs)
+    for r in outermost(records, lambda r: is_mark(r['fn'])):
+        marks(rules, devices, r, out)
+    ooms(rules, records, out)
+    return out
+
+
+def ms_check(rules, devices, r):
+    def check(row):
+        if row['device'] not in (str(r['device']), 'N/A'):
+            return f'device {row["device"]}, truth {r["device"]}'
+        if rules.from_start and row['used'] != r['used']:
+            return f'used {row["used"]}, truth {r["used"]}'
+        return None
+    return check

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From the rings to events in time order: drain, sort window, decoding of wire
+ * records, losses and the accounting.
+ */
+#ifndef MEMTAP_CAPTURE_H
+#define MEMTAP_CAPTURE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "memtap/event.h"
+#include "probe/probe.h"
+
+/* ---- a decoded event ---- */
+
+enum event_kind {
+	EV_NONE,
+	EV_HAL_ALLOC,   /* addr, size, device (physical), flag or properties */
+	EV_HAL_FREE,    /* addr */
+	EV_HOST_REG,    /* addr, size, flag */
+	EV_HOST_UNREG,
+	EV_ACL_INIT,
+	EV_ACL_FINI,
+	EV_SET_DEVICE,  /* device (logical) */
+	EV_STREAM_ID,   /* stream, stream_id */
+	EV_OOM,         /* size, flag, refused, fn */
+	EV_FUNC_NAME,   /* addr = handle or stub, text */
+	EV_LAUNCH,      /* addr = name source, stream, key, name_kind, text */
+	EV_MARK,        /* text, stream */
+	EV_RANGE_START, /* text, range id of the library */
+	EV_RANGE_END,   /* range id */
+	EV_PTA_MALLOC,  /* addr, size, device (logical), totals, stream */
+	EV_PTA_FREE,
+	EV_PTA_BLOCK_FREE,
+	EV_WS,          /* a workspace record; alloc says which side, see totals */
+	EV_MS_ALLOC,    /* addr, size, text = type name of the pool */
+	EV_MS_FREE,
+	EV_FORK,        /* addr = parent tgid */
+	EV_EXEC,
+	EV_EXIT,
+	EV_KIND_MAX
+};
+
+#define EVF_TRUNC  0x01u
+#define EVF_NOTEXT 0x02u
+#define EVF_CREATE 0x04u /* HAL: physical handle, not an address */
+#define EVF_HOST   0x08u /* HAL: memory of the host */
+#define EVF_ALLOC  0x10u /* EV_WS: MALLOC side */
+#define EVF_TOTALS 0x20u /* allocated, reserved are there */
+#define EVF_ACTIVE 0x40u /* active is there */
+#define EVF_LATE   0x80u /* handed out behind its time window */
+#define EVF_LAYOUT_B 0x100u /* EV_WS without reserved and active (2.7.1) */
+#define EVF_PY     0x200u
+
+struct event {
+	enum event_kind kind;
+	uint32_t flags;
+	uint64_t time, begin;    /* boot time, ns */
+	uint32_t tgid, tid, start;
+	uint16_t site, fn, cpu;
+	int64_t ret;             /* 0 = success */
+	uint64_t addr;
+	int64_t size;
+	int32_t device;          /* -1 = unknown */
+	uint32_t module, page;   /* HAL: module id; 0 normal, 1 huge, 2 giant */
+	uint64_t hal_flag;
+	int64_t allocated, reserved, active;
+	uint64_t stream;
+	int64_t stream_id;
+	uint64_t key;
+	uint8_t name_kind;
+	uint32_t refused;
+	const char *text;        /* not NUL-terminated; valid during the callback */
+	uint32_t text_len;
+};
+
+/*
+ * Decode a wire record of `size` bytes. `layout` is that of the file the site
+ * belongs to (PTA records). 0, or -EBADMSG for a record that cannot be one.
+ */
+int event__decode(const void *rec, size_t size, enum pta_layout layout, struct event *e);
+
+/* Layout of PTA records, learnt from the records alone (2.7.1): a check, or the
+ * only source where the body could not be read. Zero-initialise. */
+struct pta_learner {
+	enum pta_layout layout;
+};
+/* Feeds one record; returns what is known so far. Conflicts keep the first. */
+enum pta_layout pta_learner__feed(struct pta_learner *l, const struct mt_pta *r);
+/* Is a record plausible at all (design.md, PTA self-check)? NULL or what is wrong. */
+const char *pta__implausible(const struct mt_pta *r, enum pta_layout layout);
+
+/* ---- drain ---- */
+
+struct drain;
+
+struct drain_opts {
+	uint64_t window_ns;      /* an event waits this long for older ones */
+	size_t max_bytes;        /* memory for waiting records; then the ring fills */
+};
+
+/* Statistics, read at any time. */
+struct drain_stats {
+	uint64_t received;       /* records of the events ring */
+	uint64_t life;           /* records of the lifecycle ring */
+	uint64_t late;           /* handed out behind their window */
+	uint64_t bad;            /* not decodable */
+	uint64_t stalls;         /* times the memory limit stopped the drain */
+	size_t peak_bytes;
+};
+
+/* Starts the thread that empties both rings. 0 or -errno. */
+int drain__start(int events_fd, int life_fd, const struct drain_opts *opts, struct drain **d);
+/*
+ * Hand out, in time order, all records older than the window (or all of them
+ * if `final`). fn gets the raw record. Called from one thread, each 20 ms or so.
+ */
+void drain__deliver(struct drain *d, bool final,
+		    void (*fn)(void *ctx, const void *rec, size_t size, bool late), void *ctx);
+/* After the detach: take what is left in the rings and end the thread. */
+void drain__stop(struct drain *d);
+void drain__stats(struct drain *d, struct drain_stats *s);
+void drain__free(struct drain *d);
+
+/* ---- losses and accounting ---- */
+
+struct loss {
+	unsigned int site;
+	enum mt_loss reason;
+	int32_t device;
+	unsigned int cpu;
+	uint64_t count, first, last; /* first, last: boot time */
+};
+
+/* All losses so far, by CPU; malloced array of *n. 0 or -errno. */
+int losses__read(int map_fd, struct loss **out, size_t *n);
+const char *loss__reason(enum mt_loss reason);
+
+/* Sums over CPUs of one site. 0 or -errno. */
+int site_stat__read(int map_fd, unsigned int site, struct mt_site_stat *sum);
+
+#endif

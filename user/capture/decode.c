@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Wire records to events: bounds, bit fields, byte layouts (spec ascend-abi.md 2). */
+#include "capture/capture.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/base.h"
+
+/* halMemAlloc flag, ascend-abi.md 2.5 */
+#define FLAG_DEVICE(f) ((int32_t)((f)&0x3ff))
+#define FLAG_TYPE(f)   (((f) >> 10) & 0xf)
+#define FLAG_HUGE(f)   (((f) >> 17) & 1)
+#define FLAG_GIANT(f)  (((f) >> 31) & 1)
+#define FLAG_MODULE(f) ((uint32_t)((f) >> 56))
+#define TYPE_HOST      2
+#define SIDE_HOST      0
+
+static void from_call(const struct mt_call *c, struct event *e)
+{
+	e->begin = c->begin;
+	e->ret = c->ret;
+	e->addr = c->a[0];
+	e->size = (int64_t)c->a[1];
+	switch (c->h.fn) {
+	case MT_FN_HAL_ALLOC:
+		e->kind = EV_HAL_ALLOC;
+		e->hal_flag = c->a[2];
+		e->device = FLAG_DEVICE(c->a[2]);
+		e->module = FLAG_MODULE(c->a[2]);
+		e->page = FLAG_GIANT(c->a[2]) ? 2 : (uint32_t)FLAG_HUGE(c->a[2]);
+		if (FLAG_TYPE(c->a[2]) == TYPE_HOST)
+			e->flags |= EVF_HOST;
+		break;
+	case MT_FN_HAL_CREATE:
+		e->kind = EV_HAL_ALLOC;
+		e->flags |= EVF_CREATE;
+		e->device = (int32_t)(c->a[2] >> 32);
+		e->module = (uint32_t)c->a[3];
+		e->page = (uint32_t)(c->a[3] >> 32);
+		if ((uint32_t)c->a[2] == SIDE_HOST && e->device >= 0)
+			e->flags |= EVF_HOST;
+		break;
+	case MT_FN_HAL_RELEASE:
+		e->flags |= EVF_CREATE;
+		e->kind = EV_HAL_FREE;
+		break;
+	case MT_FN_HAL_FREE:
+		e->kind = EV_HAL_FREE;
+		break;
+	case MT_FN_HOST_REG:
+		e->kind = EV_HOST_REG;
+		e->hal_flag = c->a[2];
+		break;
+	case MT_FN_HOST_UNREG:
+		e->kind = EV_HOST_UNREG;
+		break;
+	case MT_FN_ACL_INIT:
+		e->kind = EV_ACL_INIT;
+		break;
+	case MT_FN_ACL_FINI:
+		e->kind = EV_ACL_FINI;
+		break;
+	case MT_FN_SET_DEVICE:
+		e->kind = EV_SET_DEVICE;
+		e->device = (int32_t)c->a[0];
+		break;
+	case MT_FN_STREAM_ID:
+		e->kind = EV_STREAM_ID;
+		e->stream = c->a[0];
+		e->stream_id = (int64_t)c->a[1];
+		break;
+	case MT_FN_OOM:
+		e->kind = EV_OOM;
+		e->size = (int64_t)c->a[0];
+		e->hal_flag = c->a[1];
+		e->refused = (uint32_t)c->a[2];
+		e->fn = (uint16_t)c->a[3];
+		e->device = FLAG_DEVICE(c->a[1]);
+		break;
+	case MT_FN_FUNC_NAME:
+		e->kind = EV_FUNC_NAME;
+		break;
+	case MT_FN_LAUNCH:
+		e->kind = EV_LAUNCH;
+		e->stream = c->a[1];
+		e->key = c->a[2];
+		e->name_kind = (uint8_t)c->a[3];
+		break;
+	case MT_FN_MSTX_MARK:
+	case MT_FN_MSTX_START:
+		e->kind = c->h.fn == MT_FN_MSTX_MARK ? EV_MARK : EV_RANGE_START;
+		e->stream = c->a[0];
+		/* The result of mstxRangeStartA is an id, not a status. */
+		e->key = (uint64_t)c->ret;
+		e->ret = 0;
+		e->flags |= c->a[2] == MT_MSTX_PY ? EVF_PY : 0;
+		break;
+	case MT_FN_MSTX_END:
+		e->kind = EV_RANGE_END;
+		e->key = c->a[0];
+		e->flags |= c->a[2] == MT_MSTX_PY ? EVF_PY : 0;
+		break;
+	case MT_FN_MS_ALLOC:
+		e->kind = EV_MS_ALLOC;
+		break;
+	case MT_FN_MS_FREE:
+		e->kind = EV_MS_FREE;
+		break;
+	case MT_FN_PTA_ALLOC:
+	case MT_FN_PTA_FREE:
+		e->kind = c->h.fn == MT_FN_PTA_ALLOC ? EV_PTA_MALLOC : EV_PTA_FREE;
+		e->device = (int32_t)c->a[2];
+		e->allocated = (int64_t)c->a[3];
+		e->reserved = (int64_t)c->a[4];
+		if (e->reserved)
+			e->flags |= EVF_TOTALS;
+		break;
+	default:
+		break;
+	}
+}
+
+/* data_type, component (0 caching, 1 workspace) of a PTA record. */
+static void pta_types(const struct mt_pta *r, enum pta_layout layout, int *type, int *component)
+{
+	*component = 0;
+	switch (layout) {
+	case PTA_LAYOUT_C:
+		*component = r->raw[2];
+		*type = r->raw[3];
+		break;
+	case PTA_LAYOUT_A:
+	case PTA_LAYOUT_B:
+		*type = r->raw[2];
+		/* 2.7.1: workspace records of layout B have no reserved and active bytes. */
+		*component = layout == PTA_LAYOUT_B && !r->reserved && !r->active && r->allocated;
+		break;
+	default:
+		*type = r->size < 0;
+	}
+}
+
+static void from_pta(const struct mt_pta *r, enum pta_layout layout, struct event *e)
+{
+	int type, component;
+
+	e->begin = r->h.time;
+	e->addr = r->ptr;
+	e->size = r->size < 0 ? -r->size : r->size;
+	e->device = (int8_t)r->raw[1];
+	e->allocated = r->allocated;
+	e->reserved = r->reserved;
+	e->active = r->active;
+	e->stream = r->stream;
+	e->flags |= EVF_TOTALS;
+	if (r->h.fn == MT_FN_C10_REPORT) {
+		e->kind = r->size < 0 ? EV_PTA_FREE : EV_PTA_MALLOC;
+		return;
+	}
+	e->flags |= EVF_ACTIVE;
+	pta_types(r, layout, &type, &component);
+	if (component) {
+		e->kind = EV_WS;
+		e->flags |= (type == 0 ? EVF_ALLOC : 0) | (layout == PTA_LAYOUT_B ? EVF_LAYOUT_B : 0);
+		return;
+	}
+	e->kind = type == 0 ? EV_PTA_MALLOC : type == 1 ? EV_PTA_FREE : EV_PTA_BLOCK_FREE;
+}
+
+int event__decode(const void *rec, size_t size, enum pta_layout layout, struct event *e)
+{
+	const struct mt_hdr *h = rec;
+	size_t fixed;
+
+	if (size < sizeof(*h) || h->size > size)
+		return -EBADMSG;
+	memset(e, 0, sizeof(*e));
+	e->time = e->begin = h->time;
+	e->tgid = h->tgid;
+	e->tid = h->tid;
+	e->start = h->start;
+	e->site = h->site;
+	e->fn = h->fn;
+	e->cpu = h->cpu;
+	e->device = -1;
+	switch (h->type) {
+	case MT_REC_CALL:
+		if (size < sizeof(struct mt_call))
+			return -EBADMSG;
+		from_call(rec, e);
+		fixed = sizeof(struct mt_call);
+		if (h->strlen > size - fixed)
+			return -EBADMSG;
+		e->text = (const char *)rec + fixed;
+		e->text_len = h->strlen;
+		if (h->flags & MT_F_TRUNC)
+			e->flags |= EVF_TRUNC;
+		if (h->flags & MT_F_NOTEXT)
+			e->flags |= EVF_NOTEXT;
+		break;
+	case MT_REC_PTA:
+		if (size < sizeof(struct mt_pta))
+			return -EBADMSG;
+		from_pta(rec, layout, e);
+		break;
+	case MT_REC_FORK:
+	case MT_REC_EXEC:
+	case MT_REC_EXIT:
+		if (size < sizeof(struct mt_task))
+			return -EBADMSG;
+		e->kind = h->type == MT_REC_FORK ? EV_FORK :
+			  h->type == MT_REC_EXEC ? EV_EXEC :
+						   EV_EXIT;
+		e->addr = ((const struct mt_task *)rec)->ptgid;
+		e->text = ((const struct mt_task *)rec)->comm;
+		e->text_len = (uint32_t)strnlen(e->text, 16);
+		break;
+	default:
+		return -EBADMSG;
+	}
+	return e->kind == EV_NONE ? -EBADMSG : 0;
+}
+
+enum pta_layout pta_learner__feed(struct pta_learner *l, const struct mt_pta *r)
+{
+	/* The sign of alloc_size tells a free from a malloc in every layout. */
+	bool is_free = r->size < 0;
+
+	if (l->layout)
+		return l->layout;
+	if ((is_free && r->raw[2] == 0) || (!is_free && r->raw[2] == 1))
+		l->layout = PTA_LAYOUT_C;
+	else if (is_free && (r->raw[2] == 2 || (r->raw[2] == 1 && r->raw[3] == 0)))
+		l->layout = PTA_LAYOUT_B;
+	return l->layout;
+}
+
+#define PRIVATE_USE1 20 /* c10::DeviceType of torch_npu, torch 2.x */
+
+const char *pta__implausible(const struct mt_pta *r, enum pta_layout layout)
+{
+	int type, component;
+
+	pta_types(r, layout, &type, &component);
+	if (r->raw[0] != PRIVATE_USE1)
+		return "device type is not 20";
+	if (r->size % 512)
+		return "size is no multiple of 512";
+	if (!r->ptr)
+		return "address is 0";
+	if (type < 0 || type > 2)
+		return "data type above 2";
+	if (component > 1)
+		return "component above 1";
+	if (!component && (r->allocated < 0 || r->allocated > r->reserved))
+		return "allocated bytes outside 0 to reserved";
+	return NULL;
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Records of the drain to rows: self-check of PTA probes, decoding, losses as rows. */
+#include "cli/session.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * Enough records to see mallocs and frees of both components; a wrong probe
+ * shows at the first one or two (design.md, PTA self-check).
+ */
+#define CHECKED_RECORDS 64
+
+static struct pta_check *check_of(struct session *s, unsigned int file)
+{
+	if (file >= s->n_checks) {
+		size_t n = file + 16;
+		void *p = realloc(s->checks, n * sizeof(*s->checks));
+
+		if (!p)
+			return NULL;
+		s->checks = p;
+		memset(s->checks + s->n_checks, 0, (n - s->n_checks) * sizeof(*s->checks));
+		s->n_checks = n;
+	}
+	return &s->checks[file];
+}
+
+/* Layout to decode with; false when the record must not be believed. */
+static bool pta_ok(struct session *s, const struct mt_pta *r, enum pta_layout *layout)
+{
+	const struct probed_file *f = prober__site_file(s->prober, r->h.site);
+	struct pta_check *c = f ? check_of(s, f->no) : NULL;
+	enum pta_layout learnt;
+	const char *wrong;
+
+	if (!c || r->h.fn == MT_FN_C10_REPORT) {
+		*layout = PTA_LAYOUT_UNKNOWN;
+		return c && !c->withdrawn;
+	}
+	if (c->withdrawn)
+		return false;
+	*layout = (enum pta_layout)f->pta_layout;
+	learnt = pta_learner__feed(&c->learner, r);
+	if (*layout == PTA_LAYOUT_UNKNOWN)
+		*layout = learnt;
+	if (c->seen >= CHECKED_RECORDS)
+		return true;
+	c->seen++;
+	wrong = pta__implausible(r, *layout);
+	if (!wrong && learnt && (*layout == PTA_LAYOUT_C) != (learnt == PTA_LAYOUT_C))
+		wrong = "records are not of the layout that the code says";
+	if (!wrong)
+		return true;
+	c->withdrawn = true;
+	prober__withdraw(s->prober, f->no, wrong);
+	return false;
+}
+
+static void on_record(void *ctx, const void *rec, size_t size, bool late)
+{
+	const struct mt_hdr *h = rec;
+	enum pta_layout layout = PTA_LAYOUT_UNKNOWN;
+	struct session *s = ctx;
+	struct event e;
+
+	if (h->type == MT_REC_PTA && size >= sizeof(struct mt_pta) && !pta_ok(s, rec, &layout)) {
+		model__no_row(s->model, RULE_WITHDRAWN);
+		return;
+	}
+	if (event__decode(rec, size, layout, &e)) {
+		s->rows_unknown++;
+		return;
+	}
+	if (late)
+		e.flags |= EVF_LATE;
+	if (model__event(s->model, &e))
+		s->rows_unknown++;
+}
+
+void session__deliver(struct session *s, bool final)
+{
+	drain__deliver(s->drain, final, on_record, s);
+}
+
+/* New losses since the last call become LOST rows. */
+void session__losses(struct session *s)
+{
+	struct loss *list;
+	size_t n, i;
+
+	if (losses__read(s->losses_fd, &list, &n))
+		return;
+	for (i = 0; i < n; i++) {
+		const struct loss *l = &list[i];
+		struct hkey k = { (uint64_t)l->site << 32 | (uint64_t)l->reason << 16 | l->cpu,
+				  (uint64_t)(uint32_t)l->device };
+		uint64_t *seen = hmap__put(&s->loss_seen, k, NULL);
+		struct lost_row row = { .reason = loss__reason(l->reason),
+					.probe = prober__site_name(s->prober, l->site),
+					.device = l->device,
+					.first = l->first,
+					.last = l->last,
+					.now = clock__boot() };
+
+		if (!seen || l->count <= *seen)
+			continue;
+		row.count = l->count - *seen;
+		if (*seen) /* the rows before told of the first ones */
+			row.first = l->last;
+		*seen = l->count;
+		s->lost_total += row.count;
+		model__lost(s->model, &row);
+	}
+	free(list);
+}

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+/* memtap record: its options. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/cli.h"
+#include "cli/session.h"
+
+static void help(FILE *f)
+{
+	fputs("Usage: memtap record [OPTIONS] {-p PID | -n NAME | -a | --cgroup PATH | -- CMD [ARGS]}\n"
+	      "\n"
+	      "Trace NPU memory of running processes from outside; write DIR/dump and DIR/trace.\n"
+	      "\n"
+	      "Targets:\n"
+	      "  -p, --pid PID[,PID...]  processes, with their children; may be repeated\n"
+	      "  -n, --name NAME         processes so named, also ones that start later\n"
+	      "  -a, --all               every process of the host\n"
+	      "      --cgroup PATH       processes of a cgroup (relative: below the mount)\n"
+	      "      --no-follow         do not follow children\n"
+	      "  -- CMD [ARGS]           start a command and trace it from its first call\n"
+	      "\n"
+	      "Output:\n"
+	      "  -o, --output DIR        default ./memtap-<date>\n"
+	      "      --data-format csv|db    (csv)\n"
+	      "      --order time|block  rows as things happen, or as the vendor writes them (time)\n"
+	      "      --timeline real|kernel  axis of the trace: time, or kernel ordinals (real)\n"
+	      "      --summary-json FILE the summary for programs; - is stdout\n"
+	      "\n"
+	      "What:\n"
+	      "      --level 0,1         0 operators, 1 kernel launches (0,1)\n"
+	      "      --events LIST       of alloc, free, launch (alloc,free,launch)\n"
+	      "      --device LIST       of npu, npu:N, cpu (all)\n"
+	      "  -d, --duration SECONDS  stop by itself\n"
+	      "\n"
+	      "Other:\n"
+	      "      --ring-size SIZE    buffer between kernel and memtap, K, M, G (64M)\n"
+	      "      --strict            exit with 3 if anything was lost\n"
+	      "  -q, --quiet             no status line, summary only if something was lost\n"
+	      "  -v, --verbose           tell more\n"
+	      "  -h, --help              this text\n"
+	      "\n"
+	      "SIGINT or SIGTERM stop the capture; a second one aborts. man memtap-record\n",
+	      f);
+}
+
+enum {
+	OPT_CGROUP = 256,
+	OPT_RING,
+	OPT_JSON,
+	OPT_LEVEL,
+	OPT_EVENTS,
+	OPT_DEVICE,
+	OPT_FORMAT,
+	OPT_ORDER,
+	OPT_TIMELINE,
+	OPT_STRICT,
+	OPT_NOFOLLOW,
+};
+
+static const struct option longs[] = {
+	{ "pid", required_argument, NULL, 'p' },
+	{ "name", required_argument, NULL, 'n' },
+	{ "all", no_argument, NULL, 'a' },
+	{ "cgroup", required_argument, NULL, OPT_CGROUP },
+	{ "no-follow", no_argument, NULL, OPT_NOFOLLOW },
+	{ "duration", required_argument, NULL, 'd' },
+	{ "output", required_argument, NULL, 'o' },
+	{ "ring-size", required_argument, NULL, OPT_RING },
+	{ "summary-json", required_argument, NULL, OPT_JSON },
+	{ "level", required_argument, NULL, OPT_LEVEL },
+	{ "events", required_argument, NULL, OPT_EVENTS },
+	{ "device", required_argument, NULL, OPT_DEVICE },
+	{ "data-format", required_argument, NULL, OPT_FORMAT },
+	{ "order", required_argument, NULL, OPT_ORDER },
+	{ "timeline", required_argument, NULL, OPT_TIMELINE },
+	{ "strict", no_argument, NULL, OPT_STRICT },
+	{ "quiet", no_argument, NULL, 'q' },
+	{ "verbose", no_argument, NULL, 'v' },
+	{ "help", no_argument, NULL, 'h' },
+	{ 0 },
+};
+
+static int add_pids(struct record_opts *o, char *list)
+{
+	char *word, *end, *save = NULL;
+
+	for (word = strtok_r(list, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
+		long v = strtol(word, &end, 10);
+		void *p = realloc(o->pids, (o->n_pids + 1) * sizeof(*o->pids));
+
+		if (!p)
+			return -ENOMEM;
+		o->pids = p;
+		if (*end || end == word || v < 1 || v > 1 << 22) {
+			pr_err("--pid: '%s' is not a process id", word);
+			return -EINVAL;
+		}
+		o->pids[o->n_pids++] = (pid_t)v;
+	}
+	return o->n_pids ? 0 : -EINVAL;
+}
+
+static int add_name(struct record_opts *o, const char *name)
+{
+	void *p = realloc(o->names, (o->n_names + 1) * sizeof(*o->names));
+
+	if (!p)
+		return -ENOMEM;
+	o->names = p;
+	o->names[o->n_names++] = name;
+	return 0;
+}
+
+/* Lists are separated by a comma or the vendor's full-width one (U+FF0C). */
+static char *next_word(char **list)
+{
+	char *p = *list, *comma, *wide;
+
+	if (!p || !*p)
+		return NULL;
+	comma = strchr(p, ',');
+	wide = strstr(p, "\xef\xbc\x8c");
+	if (wide && (!comma || wide < comma)) {
+		*wide = '\0';
+		*list = wide + 3;
+	} else if (comma) {
+		*comma = '\0';
+		*list = comma + 1;
+	} else {
+		*list = p + strlen(p);
+	}
+	return p;
+}
+
+static int read_level(struct record_opts *o, char *list)
+{
+	char *w;
+
+	for (o->level = 0; (w = next_word(&list));) {
+		if (!strcmp(w, "0") || !strcmp(w, "op"))
+			o->level |= LEVEL_OP;
+		else if (!strcmp(w, "1") || !strcmp(w, "kernel"))
+			o->level |= LEVEL_KERNEL;
+		else
+			return -EINVAL;
+	}
+	return o->level ? 0 : -EINVAL;
+}
+
+static int read_events(struct record_opts *o, char *list)
+{
+	char *w;
+
+	for (o->events = 0; (w = next_word(&list));) {
+		if (!strcmp(w, "alloc") || !strcmp(w, "free"))
+			o->events |= EVENTS_ALLOC;
+		else if (!strcmp(w, "launch"))
+			o->events |= EVENTS_LAUNCH;
+		else
+			return -EINVAL;
+	}
+	return o->events ? 0 : -EINVAL;
+}
+
+static int read_device(struct record_opts *o, char *list)
+{
+	char *w, *end;
+
+	for (; (w = next_word(&list));) {
+		if (!strcmp(w, "npu")) {
+			o->npu_slots = ~0u;
+		} else if (!strcmp(w, "cpu")) {
+			o->cpu = true;
+		} else if (!strncmp(w, "npu:", 4)) {
+			unsigned long v = strtoul(w + 4, &end, 10);
+
+			if (*end || end == w + 4 || v > 31)
+				return -EINVAL;
+			o->npu_slots |= 1u << v;
+		} else {
+			return -EINVAL;
+		}
+	}
+	return o->npu_slots || o->cpu ? 0 : -EINVAL;
+}
+
+static int choose(const char *arg, const char *a, const char *b)
+{
+	return !strcmp(arg, a) ? 0 : !strcmp(arg, b) ? 1 : -EINVAL;
+}
+
+static int one_option(struct record_opts *o, int opt, char *arg)
+{
+	uint64_t v;
+	char *end;
+	int r;
+
+	switch (opt) {
+	case 'p':
+		return add_pids(o, arg);
+	case 'n':
+		return add_name(o, arg);
+	case 'a':
+		o->all = true;
+		return 0;
+	case OPT_CGROUP:
+		o->cgroup = arg;
+		return 0;
+	case OPT_NOFOLLOW:
+		o->follow = false;
+		return 0;
+	case 'd':
+		o->seconds = strtod(arg, &end);
+		return *end || end == arg || !(o->seconds > 0) || o->seconds > 1e8 ? -EINVAL : 0;
+	case 'o':
+		o->dir = arg;
+		return 0;
+	case OPT_RING:
+		if (cli__size(arg, &v) || v < 4096 || v > 1ULL << 31)
+			return -EINVAL;
+		o->ring_bytes = v;
+		return 0;
+	case OPT_JSON:
+		o->summary_json = arg;
+		return 0;
+	case OPT_LEVEL:
+		return read_level(o, arg);
+	case OPT_EVENTS:
+		return read_events(o, arg);
+	case OPT_DEVICE:
+		return read_device(o, arg);
+	case OPT_FORMAT:
+		r = choose(arg, "csv", "db");
+		o->format = r == 1 ? OUT_DB : OUT_CSV;
+		return r < 0 ? r : 0;
+	case OPT_ORDER:
+		r = choose(arg, "time", "block");
+		o->order = r == 1 ? OUT_ORDER_BLOCK : OUT_ORDER_TIME;
+		return r < 0 ? r : 0;
+	case OPT_TIMELINE:
+		r = choose(arg, "real", "kernel");
+		o->timeline = r == 1 ? OUT_TIMELINE_KERNEL : OUT_TIMELINE_REAL;
+		return r < 0 ? r : 0;
+	case OPT_STRICT:
+		o->strict = true;
+		return 0;
+	case 'q':
+		o->quiet = true;
+		return 0;
+	case 'v':
+		log__set_level(LOG_DEBUG);
+		return 0;
+	}
+	return -EINVAL;
+}
+
+static const char *option_name(int opt)
+{
+	size_t i;
+
+	for (i = 0; longs[i].name; i++)
+		if (longs[i].val == opt)
+			return longs[i].name;
+	return "?";
+}
+
+static char default_dir[64];
+
+static const char *make_default_dir(void)
+{
+	time_t now = (time_t)(clock__real() / 1000000000ULL);
+	struct tm tm;
+
+	localtime_r(&now, &tm);
+	strftime(default_dir, sizeof(default_dir), "memtap-%Y%m%d%H%M%S", &tm);
+	return default_dir;
+}
+
+int cmd_record(int argc, char **argv)
+{
+	struct session *s = calloc(1, sizeof(*s));
+	struct record_opts *o;
+	struct account a;
+	int opt, err, status = EXIT_OK;
+
+	if (!s)
+		return EXIT_FAIL;
+	o = &s->opts;
+	o->follow = true;
+	o->ring_bytes = 64 << 20;
+	o->level = LEVEL_OP | LEVEL_KERNEL;
+	o->events = EVENTS_ALLOC | EVENTS_LAUNCH;
+	while ((opt = getopt_long(argc, argv, "+p:n:ad:o:qvh", longs, NULL)) != -1) {
+		if (opt == 'h') {
+			help(stdout);
+			goto out;
+		}
+		if (opt == '?') {
+			status = cli__usage_error("record");
+			goto out;
+		}
+		err = one_option(o, opt, optarg);
+		if (err) {
+			pr_err("--%s: '%s' is not valid", option_name(opt), optarg ? optarg : "");
+			status = cli__usage_error("record");
+			goto out;
+		}
+	}
+	if (optind < argc) {
+		if (strcmp(argv[optind - 1], "--") != 0) {
+			pr_err("'%s': a command to trace stands behind --", argv[optind]);
+			status = cli__usage_error("record");
+			goto out;
+		}
+		o->cmd = argv + optind;
+	}
+	if (!o->n_pids && !o->n_names && !o->all && !o->cgroup && !o->cmd) {
+		pr_err("no target: give -p PID, -n NAME, -a, --cgroup PATH or -- CMD");
+		status = cli__usage_error("record");
+		goto out;
+	}
+	if (!o->dir)
+		o->dir = make_default_dir();
+	err = session__run(s);
+	if (err)
+		status = EXIT_FAIL;
+	else if (o->strict && (s->lost_total || s->n_late || s->mapwatch_lost))
+		status = EXIT_INCOMPLETE;
+	(void)a;
+out:
+	free(o->pids);
+	free(o->names);
+	hmap__free(&s->loss_seen);
+	free(s->checks);
+	while (s->n_late)
+		free(s->late[--s->n_late].path);
+	free(s->late);
+	free(s);
+	return status;
+}

@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The run of `record`: load, find, attach, loop, detach, drain, close. */
+#include "cli/session.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/sysinfo.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+/*
+ * An event waits so long for older ones of other threads: with the tick and a
+ * write it is on disk within 1 s (design.md, Wire and events).
+ */
+#define WINDOW_NS  800000000ULL
+#define TICK_MS    20
+#define FLUSH_MS   60
+#define STATUS_MS  500
+#define LOSSES_MS  1000
+
+static void on_row(void *ctx, const struct row *r)
+{
+	struct session *s = ctx;
+	int err = out__row(s->out, r);
+
+	if (err && !s->write_err) {
+		s->write_err = err;
+		pr_err("writing to %s: %s; the capture stops, what is written stays", s->opts.dir,
+		       strerror(-err));
+		s->stopping = true;
+	}
+}
+
+static void on_describe(void *ctx, uint32_t tgid, uint32_t start, struct process_desc *d)
+{
+	uint32_t now;
+
+	(void)ctx;
+	if (proc__start((pid_t)tgid, &now) || now != start)
+		return;
+	d->nspid = proc__nspid((pid_t)tgid);
+	d->visible = proc__env((pid_t)tgid, "ASCEND_RT_VISIBLE_DEVICES");
+}
+
+static void on_ended(void *ctx, uint32_t tgid)
+{
+	struct session *s = ctx;
+
+	out__process_end(s->out, tgid);
+}
+
+static uint32_t pow2_at_least(uint64_t v)
+{
+	uint64_t p = 4096;
+
+	while (p < v && p < 1ULL << 31)
+		p <<= 1;
+	return (uint32_t)MT_MAX(p, (uint64_t)sysconf(_SC_PAGESIZE));
+}
+
+static int write_cfg(struct session *s)
+{
+	uint32_t zero = 0;
+
+	return bpf_map_update_elem(s->cfg_fd, &zero, &s->cfg, BPF_ANY) ? -errno : 0;
+}
+
+/* Depth of our PID namespace: NSpid lists one number a level. */
+static uint32_t pidns_level(void)
+{
+	uint32_t level = 0;
+	char *buf, *p;
+
+	if (file__read("/proc/self/status", 1u << 16, &buf) < 0)
+		return 0;
+	p = strstr(buf, "\nNSpid:");
+	for (p = p ? p + 7 : buf + strlen(buf); *p && *p != '\n'; p++)
+		level += *p == '\t';
+	free(buf);
+	/*
+	 * procfs shows the levels below its own mount's namespace only. The initial
+	 * namespace has a fixed inode number (include/linux/proc_ns.h PROC_PID_INIT_INO).
+	 */
+	struct stat st;
+
+	if (stat("/proc/self/ns/pid", &st) || st.st_ino == 0xEFFFFFFCU)
+		return 0;
+	return MT_MAX(level, 1u);
+}
+
+static unsigned int classes(const struct record_opts *o)
+{
+	unsigned int c = CLASS_SYSTEM | CLASS_MSTX;
+
+	if (o->events & EVENTS_ALLOC)
+		c |= CLASS_HAL | CLASS_POOL;
+	if ((o->events & EVENTS_LAUNCH) && (o->level & LEVEL_KERNEL))
+		c |= CLASS_LAUNCH;
+	return c;
+}
+
+static int any_seccomp(struct session *s)
+{
+	size_t i;
+
+	if (s->opts.all || s->opts.n_names || s->opts.cgroup)
+		return 1;
+	for (i = 0; i < s->opts.n_pids; i++)
+		if (proc__has_seccomp(s->opts.pids[i]))
+			return 1;
+	return 0;
+}
+
+static int setup(struct session *s)
+{
+	struct progs_opts po = { .ring_bytes = pow2_at_least(s->opts.ring_bytes),
+				 .cgroup = s->opts.cgroup != NULL };
+	struct prober_opts pr = { .classes = classes(&s->opts) };
+	struct drain_opts dr = { .window_ns = WINDOW_NS };
+	struct model_ops ops = { on_row, on_describe, on_ended };
+	struct out_opts oo = { .dir = s->opts.dir,
+			       .format = s->opts.format,
+			       .order = s->opts.order,
+			       .timeline = s->opts.timeline,
+			       .start_real = clock__real() };
+	struct model_opts mo = { .level = s->opts.level,
+				 .events = s->opts.events,
+				 .npu_slots = s->opts.npu_slots,
+				 .cpu = s->opts.cpu,
+				 .boot_to_real = s->boot_to_real };
+	const char *env = getenv("MEMTAP_INFLIGHT_MAX"), *bad;
+	struct sysinfo si;
+	int err;
+
+	s->t_start = clock__boot();
+	if (env) /* tests: makes "too many open calls" happen */
+		po.inflight_max = (uint32_t)strtoul(env, NULL, 10);
+	features__probe(&s->features);
+	err = out__open(&oo, &s->out);
+	if (err)
+		return err;
+	err = progs__load(&po, &s->features, &s->progs);
+	if (err)
+		return err;
+	s->cfg_fd = progs__map(s->progs, "cfg");
+	s->targets_fd = progs__map(s->progs, "targets");
+	s->stats_fd = progs__map(s->progs, "stats");
+	s->losses_fd = progs__map(s->progs, "losses");
+	s->cfg.all = s->opts.all;
+	s->cfg.self = (uint32_t)getpid();
+	s->cfg.follow = s->opts.follow;
+	s->cfg.pidns_level = pidns_level();
+	s->cfg.wake_bytes = po.ring_bytes / 4;
+	err = write_cfg(s);
+	if (err)
+		return err;
+	bad = knownbad__uretprobe_seccomp();
+	if (bad && any_seccomp(s)) {
+		pr_warn("%s: `ret` sites are used instead", bad);
+		pr.ret_sites = true;
+	}
+	s->prober = prober__new(s->progs, &s->features, &pr);
+	s->model = model__new(&mo, &ops, s);
+	if (!s->prober || !s->model)
+		return -ENOMEM;
+	/* A quarter of memory, 4 GiB at most, may wait for a slow disk. */
+	dr.max_bytes = 1u << 30;
+	if (!sysinfo(&si))
+		dr.max_bytes = MT_MIN((size_t)si.totalram * si.mem_unit / 4, (size_t)4 << 30);
+	return drain__start(progs__map(s->progs, "events"), progs__map(s->progs, "life"), &dr,
+			    &s->drain);
+}
+
+static int attach(struct session *s)
+{
+	uint64_t t0 = clock__boot();
+	int err;
+
+	/* Births first: a child of a target must not slip through while we look. */
+	err = progs__lifecycle(s->progs);
+	if (err) {
+		pr_err("attaching to process lifecycle: %s", strerror(-err));
+		return err;
+	}
+	err = mapwatch__open(&s->watch);
+	if (err)
+		pr_warn("new mappings cannot be watched: %s; libraries loaded later are only probed if "
+			"their file is known now", strerror(-err));
+	if (s->opts.cmd) {
+		err = session__spawn(s);
+		if (err)
+			return err;
+	}
+	err = session__find_targets(s);
+	if (err)
+		return err;
+	err = write_cfg(s);
+	if (err)
+		return err;
+	err = session__probe_targets(s);
+	if (err)
+		return err;
+	s->t_attached = clock__boot();
+	s->attach_ns = s->t_attached - t0;
+	return 0;
+}
+
+static void report_attached(struct session *s)
+{
+	const struct probed_file *f;
+	size_t i, j, files = 0, failed = 0;
+
+	for (i = 0; (f = prober__file(s->prober, i)); i++) {
+		files += f->attached > 0;
+		for (j = 0; j < f->n_reports; j++) {
+			const struct probe_report *r = &f->reports[j];
+
+			if (strcmp(r->state, "failed") || strncmp(r->why, "the same code", 13) == 0)
+				continue;
+			failed++;
+			pr_warn("probe %s in %s: %s", r->symbol, f->path, r->why);
+		}
+	}
+	pr_info("all probes attached: %zu in %zu files by %s in %.0f ms; %zu processes%s",
+		prober__attached(s->prober), files, prober__mechanism(s->prober),
+		(double)s->attach_ns / 1e6, s->n_targets, failed ? " (some probes failed, see above)" : "");
+}
+
+static int poll_add(int ep, int fd, int what)
+{
+	struct epoll_event ev = { .events = EPOLLIN, .data.u32 = (uint32_t)what };
+
+	return epoll_ctl(ep, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+enum { ON_SIGNAL, ON_TICK, ON_MAP };
+
+static int open_loop(struct session *s, int *sig, int *timer)
+{
+	struct itimerspec its = { { 0, TICK_MS * 1000000 }, { 0, TICK_MS * 1000000 } };
+	int ep = epoll_create1(EPOLL_CLOEXEC);
+	const int *fds;
+	sigset_t set;
+	size_t i, n;
+
+	if (ep < 0)
+		return -errno;
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	*sig = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	*timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (*sig < 0 || *timer < 0 || timerfd_settime(*timer, 0, &its, NULL) ||
+	    poll_add(ep, *sig, ON_SIGNAL) || poll_add(ep, *timer, ON_TICK)) {
+		close(ep);
+		return -errno;
+	}
+	n = s->watch ? mapwatch__fds(s->watch, &fds) : 0;
+	for (i = 0; i < n; i++)
+		poll_add(ep, fds[i], ON_MAP);
+	return ep;
+}
+
+static bool every(uint64_t *last, uint64_t ms)
+{
+	uint64_t now = clock__boot();
+
+	if (now - *last < ms * 1000000)
+		return false;
+	*last = now;
+	return true;
+}
+
+static void tick(struct session *s)
+{
+	static uint64_t flushed, drawn, losses, alive;
+
+	session__deliver(s, false);
+	if (every(&losses, LOSSES_MS))
+		session__losses(s);
+	if (every(&flushed, FLUSH_MS)) {
+		int err = out__flush(s->out);
+
+		if (err && !s->write_err) {
+			s->write_err = err;
+			pr_err("writing to %s: %s; the capture stops, what is written stays", s->opts.dir,
+			       strerror(-err));
+			s->stopping = true;
+		}
+	}
+	if (every(&drawn, STATUS_MS))
+		status__draw(s);
+	if (every(&alive, 100) && !session__alive(s)) {
+		pr_info("all traced processes have ended");
+		s->stopping = true;
+	}
+	if (s->opts.seconds > 0 &&
+	    clock__boot() - s->t_attached >= (uint64_t)(s->opts.seconds * 1e9))
+		s->stopping = true;
+}
+
+static void loop(struct session *s, int ep, int sig, int timer)
+{
+	while (!s->stopping) {
+		struct epoll_event ev[16];
+		int n = epoll_wait(ep, ev, MT_ARRAY_SIZE(ev), 100), i;
+		bool maps = false;
+
+		for (i = 0; i < n; i++) {
+			struct signalfd_siginfo si;
+			uint64_t ticks;
+
+			if (ev[i].data.u32 == ON_SIGNAL) {
+				if (read(sig, &si, sizeof(si)) == sizeof(si))
+					s->stopping = true;
+			} else if (ev[i].data.u32 == ON_TICK) {
+				if (read(timer, &ticks, sizeof(ticks)) < 0)
+					continue;
+			} else {
+				maps = true;
+			}
+		}
+		if (maps)
+			s->mapwatch_lost += mapwatch__read(s->watch, session__on_map, s);
+		tick(s);
+	}
+}
+
+/* From here on a second signal ends us at once. */
+static void allow_abort(void)
+{
+	sigset_t set;
+
+	signal(SIGINT, SIG_DFL);
+	signal(SIGTERM, SIG_DFL);
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
+static void finish(struct session *s)
+{
+	uint64_t t0;
+
+	s->t_stop = clock__boot();
+	s->cfg.stopped = 1;
+	write_cfg(s);
+	t0 = clock__boot();
+	prober__detach(s->prober);
+	progs__lifecycle_stop(s->progs);
+	s->detach_ns = clock__boot() - t0;
+	drain__stop(s->drain);
+	session__deliver(s, true);
+	session__losses(s);
+	model__stop(s->model, s->t_stop);
+	out__flush(s->out);
+}
+
+int session__run(struct session *s)
+{
+	int ep = -1, sig = -1, timer = -1, err, close_err;
+	bool ran = false;
+
+	s->boot_to_real = clock__boot_to_real();
+	err = setup(s);
+	if (!err)
+		err = attach(s);
+	if (!err) {
+		ep = open_loop(s, &sig, &timer);
+		err = ep < 0 ? ep : 0;
+	}
+	if (!err) {
+		report_attached(s);
+		if (s->child_go > 0) {
+			if (write(s->child_go, "g", 1) != 1)
+				err = -errno;
+			close(s->child_go);
+			s->child_go = -1;
+		}
+		if (prober__attached(s->prober) == 0 && !s->watch) {
+			pr_err("nothing to probe, and new mappings cannot be watched");
+			err = -ENOENT;
+		}
+	}
+	if (!err) {
+		ran = true;
+		loop(s, ep, sig, timer);
+		status__clear();
+		allow_abort();
+		finish(s);
+		session__summary(s);
+		if (s->opts.summary_json) {
+			err = session__summary_json(s, s->opts.summary_json);
+			if (err)
+				pr_err("%s: %s", s->opts.summary_json, strerror(-err));
+		}
+		if (s->write_err)
+			err = s->write_err;
+	}
+	if (s->child > 0 && !ran)
+		kill(s->child, SIGKILL);
+	mapwatch__close(s->watch);
+	drain__free(s->drain);
+	prober__free(s->prober);
+	progs__free(s->progs);
+	model__free(s->model);
+	if (s->out) {
+		close_err = out__close(s->out);
+		if (!err)
+			err = close_err;
+	}
+	if (ep >= 0)
+		close(ep);
+	if (sig >= 0)
+		close(sig);
+	if (timer >= 0)
+		close(timer);
+	return err;
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One run of `record`: options, state, and the parts it is made of. */
+#ifndef MEMTAP_SESSION_H
+#define MEMTAP_SESSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/base.h"
+#include "capture/capture.h"
+#include "model/model.h"
+#include "output/output.h"
+#include "probe/probe.h"
+#include "target/target.h"
+
+struct record_opts {
+	pid_t *pids;
+	size_t n_pids;
+	const char **names;
+	size_t n_names;
+	bool all;
+	const char *cgroup;
+	char **cmd;              /* NULL-terminated, or NULL */
+	double seconds;          /* 0 = until stopped */
+	const char *dir;
+	uint64_t ring_bytes;
+	const char *summary_json;
+	unsigned int level, events;
+	uint32_t npu_slots;
+	bool cpu;
+	enum out_format format;
+	enum out_order order;
+	enum out_timeline timeline;
+	bool strict, quiet, follow;
+};
+
+/* A library that was mapped before it could be probed ahead. */
+struct late_lib {
+	char *path;
+	pid_t pid;
+	uint64_t gap_ns;
+};
+
+struct session {
+	struct record_opts opts;
+	struct features features;
+	struct progs *progs;
+	struct prober *prober;
+	struct mapwatch *watch;
+	struct drain *drain;
+	struct model *model;
+	struct out *out;
+	int cfg_fd, targets_fd, stats_fd, losses_fd;
+	struct mt_cfg cfg;
+
+	pid_t child;             /* of `-- CMD`, 0 = none */
+	int child_go;            /* writing end: lets it exec */
+	int child_status;
+	bool child_done;
+
+	int64_t boot_to_real;    /* added to boot time: the wall clock of all files */
+	uint64_t t_start, t_attached, t_stop; /* boot time */
+	uint64_t attach_ns, detach_ns;
+	size_t n_targets;        /* initial ones */
+	struct late_lib *late;
+	size_t n_late;
+	uint64_t mapwatch_lost;
+
+	/* PTA self-check, by file number */
+	struct pta_check {
+		uint32_t seen;
+		bool withdrawn;
+		struct pta_learner learner;
+	} *checks;
+	size_t n_checks;
+
+	/* losses already written as rows, by (site, reason, device) */
+	struct hmap loss_seen;
+	uint64_t lost_total;
+	uint64_t rows_unknown;   /* processes that could not be kept: out of memory */
+
+	struct strbuf row_buf;
+	int write_err;
+	bool stopping;
+};
+
+/* session.c: the run. */
+int session__run(struct session *s);
+
+/* targets.c: who, and the files to probe. */
+int session__find_targets(struct session *s);
+int session__probe_targets(struct session *s);
+void session__on_map(void *ctx, const struct map_event *e);
+/* Any target left? */
+bool session__alive(struct session *s);
+int session__spawn(struct session *s);
+
+/* pump.c: records to rows. */
+void session__deliver(struct session *s, bool final);
+void session__losses(struct session *s);
+
+/* summary.c */
+struct account {
+	uint64_t seen, submitted, lost, received, bad;
+	uint64_t entry, orphan, stale, nested, unfinished;
+	uint64_t rows, no_row;
+	bool exact;              /* the identity of design.md holds */
+};
+void session__account(struct session *s, struct account *a);
+void session__summary(struct session *s);
+int session__summary_json(struct session *s, const char *path);
+
+/* status.c */
+void status__draw(struct session *s);
+void status__clear(void);
+
+#endif

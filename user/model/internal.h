@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Internal to model/: the state, shared by its files. */
+#ifndef MEMTAP_MODEL_INTERNAL_H
+#define MEMTAP_MODEL_INTERNAL_H
+
+#include "model/model.h"
+#include "model/process.h"
+
+struct event;
+
+struct model {
+	struct model_opts opts;
+	struct model_ops ops;
+	void *ctx;
+	struct process **procs;
+	size_t n_procs;
+	struct hmap by_tgid;    /* (tgid, start) -> index in procs */
+	struct hmap live;       /* (address, process << 8 | layer) -> block number */
+	struct block *blocks;   /* 0 is none */
+	uint32_t next_block, cap_blocks, free_block;
+	uint64_t next_allocation;
+	struct model_counts counts;
+};
+
+/* A row of an event (or an extra one): filter, number, count, hand out. */
+bool model__emit(struct model *m, struct process *p, struct row *r, bool is_event);
+uint64_t model__real(const struct model *m, uint64_t boot);
+/* MALLOC, FREE and their pools. */
+void model__memory(struct model *m, struct process *p, const struct event *e);
+void model__drop_blocks(struct model *m, struct process *p);
+
+#endif

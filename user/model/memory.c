@@ -1,0 +1,469 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Allocations and frees of every layer: live blocks, pool sums, their rows. */
+#include "model/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capture/capture.h"
+
+/* msleaks.md 8.3: owners by module id, the vendor's old names. */
+static const char *const modules[] = {
+	"CANN@SLOG", "CANN@IDEDD", "CANN@IDEDH", "CANN@HCCL", "CANN@FMK", "CANN@HIAIENGINE",
+	"CANN@DVPP", "CANN@RUNTIME", "CANN@CCE", "CANN@HDC", "CANN@DRV", "CANN@MDCFUSION",
+	"CANN@MDCLOCATION", "CANN@MDCPERCEPTION", "CANN@MDCFSM", "CANN@MDCCOMMON", "CANN@MDCMONITOR",
+	"CANN@MDCBSWP", "CANN@MDCDEFAULT", "CANN@MDCSC", "CANN@MDCPNC", "CANN@MLL", "CANN@DEVMM",
+	"CANN@KERNEL", "CANN@LIBMEDIA", "CANN@CCECPU", "CANN@ASCENDDK", "CANN@ROS", "CANN@HCCP",
+	"CANN@ROCE", "CANN@TEFUSION", "CANN@PROFILING", "CANN@DP", "CANN@APP", "CANN@TS",
+	"CANN@TSDUMP", "CANN@AICPU", "CANN@LP", "CANN@TDT", "CANN@FE", "CANN@MD", "CANN@MB",
+	"CANN@ME", "CANN@IMU", "CANN@IMP", "CANN@GE", "CANN@MDCFUSA", "CANN@CAMERA",
+	"CANN@ASCENDCL", "CANN@TEEOS", "CANN@ISP", "CANN@SIS", "CANN@HSM", "CANN@DSS",
+	"CANN@PROCMGR", "CANN@BBOX", "CANN@AIVECTOR", "CANN@TBE", "CANN@FV", "CANN@MDCMAP",
+	"CANN@TUNE", "CANN@HSS", "CANN@FFTS", "CANN@OP", "CANN@UDF", "CANN@HICAID", "CANN@TSYNC",
+	"CANN@AUDIO", "CANN@TPRT", "CANN@ASCENDCKERNEL", "CANN@ASYS", "CANN@ATRACE", "CANN@RTC",
+	"CANN@SYSMONITOR", "CANN@AML", "CANN@INVLID_MOUDLE_ID",
+};
+
+static const char *owner_of(uint32_t module)
+{
+	return module < MT_ARRAY_SIZE(modules) ? modules[module] : "CANN@UNKNOWN";
+}
+
+static const char *page_text(uint32_t page)
+{
+	static const char *const names[] = { "normal", "huge", "giant" };
+
+	return page < MT_ARRAY_SIZE(names) ? names[page] : "unknown";
+}
+
+/* ---- live blocks ---- */
+
+static struct hkey key_of(const struct process *p, enum layer l, uint64_t addr)
+{
+	return (struct hkey){ addr, (uint64_t)p->index << 8 | l };
+}
+
+static struct block *block__new(struct model *m, struct process *p, enum layer l, uint64_t addr,
+				int64_t size)
+{
+	struct block *b;
+	bool fresh;
+	uint64_t *v;
+	uint32_t no;
+
+	if (!m->free_block && m->next_block >= m->cap_blocks) {
+		uint32_t cap = m->cap_blocks ? m->cap_blocks * 2 : 1024;
+		void *q = realloc(m->blocks, cap * sizeof(*m->blocks));
+
+		if (!q)
+			return NULL;
+		m->blocks = q;
+		m->cap_blocks = cap;
+	}
+	v = hmap__put(&m->live, key_of(p, l, addr), &fresh);
+	if (!v)
+		return NULL;
+	if (!fresh) {
+		/* Its FREE was missed. The new block takes its place. */
+		m->counts.residual++;
+		no = (uint32_t)*v;
+	} else {
+		no = m->free_block;
+		if (no)
+			m->free_block = m->blocks[no].next_free;
+		else
+			no = m->next_block++;
+		*v = no;
+	}
+	b = &m->blocks[no];
+	*b = (struct block){ .addr = addr,
+			     .size = size,
+			     .allocation_id = ++m->next_allocation,
+			     .kernel_index = p->kernel_index,
+			     .step = p->step,
+			     .live = true };
+	return b;
+}
+
+/* Takes a block out of the table into *out. */
+static bool block__take(struct model *m, struct process *p, enum layer l, uint64_t addr,
+			struct block *out)
+{
+	uint64_t no;
+
+	if (!hmap__del(&m->live, key_of(p, l, addr), &no))
+		return false;
+	*out = m->blocks[no];
+	m->blocks[no].live = false;
+	m->blocks[no].next_free = m->free_block;
+	m->free_block = (uint32_t)no;
+	return true;
+}
+
+void model__drop_blocks(struct model *m, struct process *p)
+{
+	struct hkey *gone = malloc((m->live.n + 1) * sizeof(*gone)), k;
+	size_t pos = 0, n = 0, i;
+	struct block b;
+
+	if (!gone)
+		return;
+	while (hmap__next(&m->live, &pos, &k, NULL))
+		if (k.b >> 8 == p->index)
+			gone[n++] = k;
+	for (i = 0; i < n; i++)
+		block__take(m, p, (enum layer)(gone[i].b & 0xff), gone[i].a, &b);
+	free(gone);
+}
+
+/* ---- pools ---- */
+
+static void pool__change(struct pool *q, int64_t by, uint64_t time)
+{
+	q->met = true;
+	if (by < 0 && q->used < (uint64_t)-by)
+		q->used = 0; /* blocks from before the attach */
+	else
+		q->used += (uint64_t)by;
+	if (q->used > q->peak) {
+		q->peak = q->used;
+		q->peak_time = time;
+	}
+}
+
+static void pool__set(struct pool *q, int64_t used, int64_t total, uint64_t time)
+{
+	q->met = true;
+	q->used = used > 0 ? (uint64_t)used : 0;
+	q->total = total > 0 ? (uint64_t)total : 0;
+	q->peak_total = MT_MAX(q->peak_total, q->total);
+	if (q->used > q->peak) {
+		q->peak = q->used;
+		q->peak_time = time;
+	}
+}
+
+static struct pool *pool_of(struct pool *array, int32_t device)
+{
+	return device >= 0 && device < MAX_DEVICES ? &array[device] : NULL;
+}
+
+/* ---- rows ---- */
+
+static void common(struct model *m, struct row *r, const struct event *e, enum row_event ev,
+		   enum row_type type)
+{
+	memset(r, 0, sizeof(*r));
+	r->event = ev;
+	r->type = type;
+	r->time = model__real(m, e->time);
+	r->tid = e->tid;
+	r->ptr = e->addr;
+	r->attrs = ATTR_BLOCK | (e->flags & EVF_LATE && !m->opts.vendor ? ATTR_LATE : 0);
+	r->stream = e->stream;
+}
+
+/* The FREE of a block that was seen, or of one from before the attach. */
+static bool free_row(struct model *m, struct process *p, const struct event *e, enum layer l,
+		     enum row_type type, struct row *r)
+{
+	struct block b;
+
+	common(m, r, e, ROW_FREE, type);
+	if (!block__take(m, p, l, e->addr, &b)) {
+		m->counts.preattach++;
+		r->allocation_id = ++m->next_allocation;
+		r->size = e->kind == EV_HAL_FREE || e->kind == EV_HOST_UNREG || e->kind == EV_MS_FREE ?
+				  -1 :
+				  e->size;
+		/* The driver's free names no device. */
+		r->device = e->kind == EV_HAL_FREE ? DEV_NA : process__device(p, e->tid, e->stream);
+		r->attrs |= ATTR_PREATTACH;
+		return false;
+	}
+	r->allocation_id = b.allocation_id;
+	r->size = b.size;
+	r->device = b.device;
+	r->phys_device = b.phys;
+	r->begin_time = model__real(m, b.time);
+	r->begin_kernel = b.kernel_index;
+	r->born_step = b.step;
+	r->steps_lived = p->step - b.step;
+	return true;
+}
+
+static bool malloc_row(struct model *m, struct process *p, const struct event *e, enum layer l,
+		       enum row_type type, int32_t device, struct row *r)
+{
+	struct block *b = block__new(m, p, l, e->addr, e->size);
+
+	common(m, r, e, ROW_MALLOC, type);
+	if (!b)
+		return false;
+	b->time = e->time;
+	b->device = device;
+	b->phys = e->device;
+	r->allocation_id = b->allocation_id;
+	r->size = e->size;
+	r->device = device;
+	r->phys_device = e->device;
+	return true;
+}
+
+static void on_hal_alloc(struct model *m, struct process *p, const struct event *e)
+{
+	int32_t dev = e->flags & EVF_HOST ? DEV_HOST : process__logical(p, e->tid, e->device);
+	enum layer l = e->flags & EVF_CREATE ? LAYER_HANDLE : LAYER_HAL;
+	struct pool *q;
+	struct row r;
+
+	if (!malloc_row(m, p, e, l, ROW_HAL, dev, &r))
+		return;
+	process__saw_device(p, e->tid, dev);
+	q = dev == DEV_HOST ? &p->hal[MAX_DEVICES] : pool_of(p->hal, dev);
+	if (q)
+		pool__change(q, e->size, e->time);
+	if (!m->opts.vendor) {
+		r.attrs |= ATTR_OWNER | ATTR_PAGE | (dev >= 0 ? ATTR_PHYS : 0);
+		r.owner = owner_of(e->module);
+		r.page_type = page_text(e->page);
+		r.alloc_type = e->flags & EVF_CREATE ? "create" : "alloc";
+	}
+	model__emit(m, p, &r, true);
+}
+
+static void on_hal_free(struct model *m, struct process *p, const struct event *e)
+{
+	enum layer l = e->flags & EVF_CREATE ? LAYER_HANDLE : LAYER_HAL;
+	struct pool *q;
+	struct row r;
+
+	if (free_row(m, p, e, l, ROW_HAL, &r)) {
+		q = r.device == DEV_HOST ? &p->hal[MAX_DEVICES] : pool_of(p->hal, r.device);
+		if (q)
+			pool__change(q, -r.size, e->time);
+		if (!m->opts.vendor && r.device >= 0)
+			r.attrs |= ATTR_PHYS;
+	}
+	model__emit(m, p, &r, true);
+}
+
+static void on_host_reg(struct model *m, struct process *p, const struct event *e)
+{
+	struct row r;
+
+	if (e->kind == EV_HOST_UNREG) {
+		free_row(m, p, e, LAYER_HOST_REG, ROW_HOST_PINNED, &r);
+		r.device = DEV_CPU;
+	} else if (!malloc_row(m, p, e, LAYER_HOST_REG, ROW_HOST_PINNED, DEV_CPU, &r)) {
+		return;
+	}
+	r.attrs |= ATTR_PINNED;
+	model__emit(m, p, &r, true);
+}
+
+static void pta_attrs(struct model *m, const struct event *e, struct row *r)
+{
+	if (e->flags & EVF_TOTALS) {
+		r->attrs |= ATTR_POOL;
+		r->total = (uint64_t)e->reserved;
+		r->used = (uint64_t)e->allocated;
+	}
+	if ((e->flags & EVF_ACTIVE) && !m->opts.vendor) {
+		r->attrs |= ATTR_ACTIVE;
+		r->active = (uint64_t)e->active;
+	}
+	if (e->stream && !m->opts.vendor)
+		r->attrs |= ATTR_STREAM;
+}
+
+static void on_pta(struct model *m, struct process *p, const struct event *e)
+{
+	struct pool *q = pool_of(p->pta, e->device);
+	struct row r;
+
+	process__saw_device(p, e->tid, e->device);
+	process__stream_device(p, e->stream, e->device);
+	if (q && (e->flags & EVF_TOTALS))
+		pool__set(q, e->allocated, e->reserved, e->time);
+	if (e->kind == EV_PTA_BLOCK_FREE) {
+		m->counts.rules[RULE_BLOCK_FREE]++;
+		return;
+	}
+	if (e->kind == EV_PTA_FREE)
+		free_row(m, p, e, LAYER_PTA, ROW_PTA, &r);
+	else if (!malloc_row(m, p, e, LAYER_PTA, ROW_PTA, e->device, &r))
+		return;
+	r.device = e->device;
+	pta_attrs(m, e, &r);
+	model__emit(m, p, &r, true);
+}
+
+/*
+ * Workspace, ascend-abi.md 2.7.1. Layout B reports growth and release only: the
+ * row. Layout C reports the segment and each use with one address: told apart
+ * by which total changed against the record before on this device.
+ */
+static bool ws_is_segment(const struct pool *q, const struct event *e)
+{
+	if (e->flags & EVF_LAYOUT_B)
+		return false;
+	if (q && q->prev) {
+		if (e->reserved != q->prev_reserved)
+			return true;
+		if (e->allocated != q->prev_allocated)
+			return false;
+	}
+	/* First record after the attach: a segment comes with nothing allocated. */
+	if (e->flags & EVF_ALLOC)
+		return e->allocated == 0;
+	return e->reserved == 0;
+}
+
+static void on_workspace(struct model *m, struct process *p, const struct event *e)
+{
+	struct pool *q = pool_of(p->ws, e->device);
+	bool segment = ws_is_segment(q, e);
+	struct row r;
+
+	process__saw_device(p, e->tid, e->device);
+	process__stream_device(p, e->stream, e->device);
+	if (q) {
+		q->prev = true;
+		q->prev_allocated = e->allocated;
+		q->prev_reserved = e->reserved;
+		pool__set(q, e->allocated, e->flags & EVF_LAYOUT_B ? e->allocated : e->reserved,
+			  e->time);
+	}
+	if (segment) {
+		m->counts.rules[RULE_SEGMENT]++;
+		return;
+	}
+	if (!(e->flags & EVF_ALLOC))
+		free_row(m, p, e, LAYER_WS, ROW_PTA_WORKSPACE, &r);
+	else if (!malloc_row(m, p, e, LAYER_WS, ROW_PTA_WORKSPACE, e->device, &r))
+		return;
+	r.device = e->device;
+	pta_attrs(m, e, &r);
+	r.attrs &= ~ATTR_ACTIVE;
+	if (e->flags & EVF_LAYOUT_B)
+		r.total = r.used;
+	model__emit(m, p, &r, true);
+}
+
+/* ascend-abi.md 2.10: pools of the device only. */
+static bool is_device_pool(const char *text, size_t len)
+{
+	return memmem(text, len, "Ascend", 6) && !memmem(text, len, "PinMemPool", 10);
+}
+
+static void on_mindspore(struct model *m, struct process *p, const struct event *e)
+{
+	int32_t dev = process__device(p, e->tid, e->stream);
+	struct pool *q, *hal;
+	struct row r;
+	bool known;
+
+	if (!e->text_len || !is_device_pool(e->text, e->text_len)) {
+		m->counts.rules[RULE_OTHER_POOL]++;
+		return;
+	}
+	if (e->kind == EV_MS_ALLOC) {
+		known = malloc_row(m, p, e, LAYER_MS, ROW_MINDSPORE, dev, &r);
+		if (!known)
+			return;
+	} else {
+		known = free_row(m, p, e, LAYER_MS, ROW_MINDSPORE, &r);
+		dev = r.device;
+	}
+	q = pool_of(p->ms, dev);
+	hal = pool_of(p->hal, dev);
+	if (q) {
+		if (known)
+			pool__change(q, e->kind == EV_MS_ALLOC ? r.size : -r.size, e->time);
+		/* The pool does not tell its size: what the driver gave this process since the
+		 * attach stands for it. */
+		q->total = MT_MAX(hal->used, q->used);
+		q->peak_total = MT_MAX(q->peak_total, q->total);
+		r.attrs |= ATTR_POOL;
+		r.total = q->total;
+		r.used = q->used;
+	}
+	model__emit(m, p, &r, true);
+}
+
+void model__memory(struct model *m, struct process *p, const struct event *e)
+{
+	if (e->ret) {
+		m->counts.rules[RULE_FAILED]++;
+		m->counts.failures[e->kind != EV_HAL_ALLOC && e->kind != EV_MS_ALLOC]++;
+		return;
+	}
+	if (!(m->opts.events & EVENTS_ALLOC)) {
+		m->counts.rules[RULE_FILTERED]++;
+		return;
+	}
+	switch (e->kind) {
+	case EV_HAL_ALLOC:
+		on_hal_alloc(m, p, e);
+		break;
+	case EV_HAL_FREE:
+		on_hal_free(m, p, e);
+		break;
+	case EV_HOST_REG:
+	case EV_HOST_UNREG:
+		on_host_reg(m, p, e);
+		break;
+	case EV_PTA_MALLOC:
+	case EV_PTA_FREE:
+	case EV_PTA_BLOCK_FREE:
+		on_pta(m, p, e);
+		break;
+	case EV_WS:
+		on_workspace(m, p, e);
+		break;
+	case EV_MS_ALLOC:
+	case EV_MS_FREE:
+		on_mindspore(m, p, e);
+		break;
+	default:
+		m->counts.rules[RULE_STATE]++;
+	}
+}
+
+/* ---- views ---- */
+
+static size_t add_pools(const struct process *p, enum row_type type, const struct pool *array, size_t n,
+			bool partial, struct pool_state *out, size_t max)
+{
+	size_t i, k = 0;
+
+	for (i = 0; i < n && k < max; i++)
+		if (array[i].met)
+			out[k++] = (struct pool_state){ .type = type,
+							.tgid = p->tgid,
+							.device = i == MAX_DEVICES ? DEV_HOST : (int32_t)i,
+							.used = array[i].used,
+							.peak = array[i].peak,
+							.total = array[i].total,
+							.peak_total = array[i].peak_total,
+							.peak_time = array[i].peak_time,
+							.partial = partial };
+	return k;
+}
+
+size_t model__pools(const struct model *m, struct pool_state *out, size_t max)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < m->n_procs; i++) {
+		const struct process *p = m->procs[i];
+
+		n += add_pools(p, ROW_HAL, p->hal, MAX_DEVICES + 1, true, out + n, max - n);
+		n += add_pools(p, ROW_PTA, p->pta, MAX_DEVICES, false, out + n, max - n);
+		n += add_pools(p, ROW_PTA_WORKSPACE, p->ws, MAX_DEVICES, false, out + n, max - n);
+		n += add_pools(p, ROW_MINDSPORE, p->ms, MAX_DEVICES, true, out + n, max - n);
+	}
+	return n;
+}

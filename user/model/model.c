@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Events to rows: live blocks, pools, devices, ranges; every event a row or a rule. */
+#include "model/model.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capture/capture.h"
+#include "model/internal.h"
+
+const char *rule__name(enum rule r)
+{
+	static const char *const names[RULE_MAX] = {
+		[RULE_FAILED] = "failed calls",
+		[RULE_BLOCK_FREE] = "PTA blocks back in the pool",
+		[RULE_SEGMENT] = "workspace segments",
+		[RULE_STATE] = "devices, streams and names learnt",
+		[RULE_OTHER_POOL] = "MindSpore host pools",
+		[RULE_FILTERED] = "filtered by options",
+		[RULE_WITHDRAWN] = "withdrawn probes",
+		[RULE_LIFECYCLE] = "process lifecycle",
+	};
+
+	return r < RULE_MAX ? names[r] : "unknown";
+}
+
+struct model *model__new(const struct model_opts *opts, const struct model_ops *ops, void *ctx)
+{
+	struct model *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return NULL;
+	m->opts = *opts;
+	m->ops = *ops;
+	m->ctx = ctx;
+	m->next_block = 1;
+	return m;
+}
+
+void model__free(struct model *m)
+{
+	size_t i;
+
+	if (!m)
+		return;
+	for (i = 0; i < m->n_procs; i++)
+		process__free(m->procs[i]);
+	free(m->procs);
+	hmap__free(&m->by_tgid);
+	hmap__free(&m->live);
+	free(m->blocks);
+	free(m);
+}
+
+uint64_t model__real(const struct model *m, uint64_t boot)
+{
+	return boot + (uint64_t)m->opts.boot_to_real;
+}
+
+static bool device_wanted(const struct model *m, int32_t device)
+{
+	if (device == DEV_NA || (!m->opts.npu_slots && !m->opts.cpu))
+		return true;
+	if (device == DEV_HOST || device == DEV_CPU)
+		return m->opts.cpu;
+	return device < 32 && (m->opts.npu_slots >> device & 1);
+}
+
+bool model__emit(struct model *m, struct process *p, struct row *r, bool is_event)
+{
+	if (!device_wanted(m, r->device)) {
+		if (is_event)
+			m->counts.rules[RULE_FILTERED]++;
+		return false;
+	}
+	r->id = ++p->next_id;
+	r->pid = p->tgid;
+	r->kernel_index = p->kernel_index;
+	if (is_event)
+		m->counts.rows_events++;
+	else
+		m->counts.rows_extra++;
+	m->counts.by_type[r->type][r->event == ROW_FREE]++;
+	m->ops.row(m->ctx, r);
+	return true;
+}
+
+void model__no_row(struct model *m, enum rule r)
+{
+	m->counts.rules[r]++;
+}
+
+static void system_row(struct model *m, struct process *p, enum row_type type, uint64_t time,
+		       uint32_t tid, uint32_t nspid, bool is_event)
+{
+	struct row r = { .event = ROW_SYSTEM,
+			 .type = type,
+			 .time = model__real(m, time),
+			 .tid = tid,
+			 .device = DEV_NA };
+
+	if (nspid && nspid != p->tgid && !m->opts.vendor) {
+		r.attrs |= ATTR_NSPID;
+		r.nspid = nspid;
+	}
+	model__emit(m, p, &r, is_event);
+}
+
+static struct process *find(const struct model *m, uint32_t tgid, uint32_t start)
+{
+	const uint64_t *v = hmap__get(&m->by_tgid, (struct hkey){ tgid, start });
+
+	return v ? m->procs[*v] : NULL;
+}
+
+static struct process *meet(struct model *m, uint32_t tgid, uint32_t start, uint64_t time)
+{
+	struct process *p = find(m, tgid, start);
+	struct process_desc d = { 0 };
+	uint64_t *v;
+	void *more;
+
+	if (p)
+		return p;
+	if (m->ops.describe)
+		m->ops.describe(m->ctx, tgid, start, &d);
+	p = process__new(tgid, start, d.visible);
+	free(d.visible);
+	if (!p)
+		return NULL;
+	more = realloc(m->procs, (m->n_procs + 1) * sizeof(*m->procs));
+	if (more)
+		m->procs = more;
+	v = more ? hmap__put(&m->by_tgid, (struct hkey){ tgid, start }, NULL) : NULL;
+	if (!v) {
+		process__free(p);
+		return NULL;
+	}
+	p->index = (uint32_t)m->n_procs;
+	*v = m->n_procs;
+	m->procs[m->n_procs++] = p;
+	p->started = true;
+	system_row(m, p, ROW_START_TRACE, time, tgid, d.nspid, false);
+	return p;
+}
+
+int model__process(struct model *m, uint32_t tgid, uint32_t start, uint64_t time)
+{
+	return meet(m, tgid, start, time) ? 0 : -ENOMEM;
+}
+
+/* ---- marks ---- */
+
+static void on_mark(struct model *m, struct process *p, const struct event *e)
+{
+	struct row r = { .event = ROW_MSTX,
+			 .type = ROW_MARK,
+			 .name = e->text,
+			 .name_len = e->text_len,
+			 .time = model__real(m, e->time),
+			 .tid = e->tid,
+			 .device = process__device(p, e->tid, e->stream) };
+
+	if (e->flags & EVF_NOTEXT) {
+		r.attrs = ATTR_NOTE;
+		r.note = "message unreadable";
+	} else if (e->flags & EVF_TRUNC) {
+		r.attrs = ATTR_NOTE;
+		r.note = "message cut";
+	}
+	if (m->opts.vendor)
+		r.attrs = 0;
+	if (e->kind == EV_RANGE_START) {
+		struct range g = { .lib_id = e->key,
+				   .domain = (uint64_t)e->size, /* a[1] of the wire record */
+				   .begin = r.time,
+				   .kernel_index = p->kernel_index,
+				   .tid = e->tid,
+				   .py = e->flags & EVF_PY };
+
+		p->next_range = MT_MAX(p->next_range + 1, e->key);
+		g.id = e->key ? e->key : p->next_range;
+		if (e->text_len == 10 && memcmp(e->text, "step start", 10) == 0)
+			g.step_id = ++p->step;
+		process__open_range(p, &g);
+		r.type = ROW_RANGE_START;
+		r.range_id = g.id;
+		r.step_id = g.step_id;
+	}
+	model__emit(m, p, &r, true);
+}
+
+static void on_range_end(struct model *m, struct process *p, const struct event *e)
+{
+	struct range g = { 0 };
+	char name[64];
+	bool found = process__close_range(p, e->tid, e->key, (uint64_t)e->size, e->flags & EVF_PY, &g);
+	struct row r = { .event = ROW_MSTX,
+			 .type = ROW_RANGE_END,
+			 .time = model__real(m, e->time),
+			 .tid = e->tid,
+			 .device = process__device(p, e->tid, e->stream) };
+
+	if (!found && e->key && (e->flags & EVF_PY))
+		found = process__close_range(p, e->tid, 0, (uint64_t)e->size, true, &g);
+	if (!found)
+		m->counts.unpaired_ranges++;
+	r.range_id = found ? g.id : e->key;
+	r.step_id = g.step_id;
+	r.begin_time = found ? g.begin : r.time;
+	r.begin_kernel = found ? g.kernel_index : p->kernel_index;
+	r.name_len = (uint32_t)snprintf(name, sizeof(name), "Range end from id %llu",
+					(unsigned long long)r.range_id);
+	r.name = name;
+	model__emit(m, p, &r, true);
+}
+
+/* ---- launches ---- */
+
+static void on_launch(struct model *m, struct process *p, const struct event *e)
+{
+	struct row r = { .event = ROW_KERNEL_LAUNCH,
+			 .type = ROW_KERNEL,
+			 .time = model__real(m, e->time),
+			 .tid = e->tid,
+			 .device = process__device(p, e->tid, e->stream),
+			 .attrs = ATTR_KERNEL,
+			 .stream_id = -1,
+			 .stream = e->stream };
+	const char *known = NULL;
+	const uint64_t *id;
+	char name[96];
+
+	if (e->ret) {
+		m->counts.rules[RULE_FAILED]++;
+		m->counts.failures[1]++;
+		return;
+	}
+	if (!(m->opts.level & LEVEL_KERNEL) || !(m->opts.events & EVENTS_LAUNCH)) {
+		m->counts.rules[RULE_FILTERED]++;
+		return;
+	}
+	p->kernel_index++;
+	id = hmap__get(&p->streams, (struct hkey){ e->stream, 0 });
+	if (id)
+		r.stream_id = (int64_t)*id - 1;
+	if (e->stream && !m->opts.vendor)
+		r.attrs |= ATTR_STREAM;
+	if (e->text_len) {
+		r.name = e->text;
+		r.name_len = e->text_len;
+	} else {
+		known = e->addr ? process__find_name(p, e->addr) : NULL;
+		if (known) {
+			r.name = known;
+			r.name_len = (uint32_t)strlen(known);
+		} else {
+			static const char *const what[] = { "kernel", "handle", "stub", "program", "name" };
+			int n = snprintf(name, sizeof(name), "%s:0x%llx",
+					 what[e->name_kind <= MT_NAME_STRING ? e->name_kind : 0],
+					 (unsigned long long)e->addr);
+
+			if (e->name_kind == MT_NAME_PROGRAM)
+				n += snprintf(name + n, sizeof(name) - (size_t)n, "+%llu",
+					      (unsigned long long)e->key);
+			r.name = name;
+			r.name_len = (uint32_t)n;
+		}
+	}
+	model__emit(m, p, &r, true);
+}
+
+static void on_oom(struct model *m, struct process *p, const struct event *e)
+{
+	struct row r = { .event = ROW_OOM_DETAIL,
+			 .type = ROW_OOM_TRIGGER,
+			 .name = "OOM_Trigger",
+			 .name_len = 11,
+			 .time = model__real(m, e->time),
+			 .tid = e->tid,
+			 .device = process__logical(p, e->tid, e->device),
+			 .attrs = ATTR_OOM,
+			 .oom_func = e->fn == MT_FN_HAL_CREATE ? "halMemCreate" : "halMemAlloc",
+			 .oom_size = (uint64_t)e->size,
+			 .oom_flag = e->hal_flag };
+
+	m->counts.oom++;
+	model__emit(m, p, &r, true);
+}
+
+static void on_exit_process(struct model *m, struct process *p, uint64_t time)
+{
+	if (p->ended)
+		return;
+	p->ended = true;
+	system_row(m, p, ROW_STOP_TRACE, time, p->tgid, 0, false);
+	model__drop_blocks(m, p);
+	if (m->ops.ended)
+		m->ops.ended(m->ctx, p->tgid);
+}
+
+static void learn(struct model *m, struct process *p, const struct event *e)
+{
+	uint64_t *v;
+
+	m->counts.rules[e->ret ? RULE_FAILED : RULE_STATE]++;
+	if (e->ret) {
+		m->counts.failures[1]++;
+		return;
+	}
+	switch (e->kind) {
+	case EV_SET_DEVICE:
+		process__set_device(p, e->tid, e->device);
+		break;
+	case EV_STREAM_ID:
+		v = hmap__put(&p->streams, (struct hkey){ e->stream, 0 }, NULL);
+		if (v)
+			*v = (uint64_t)(e->stream_id + 1);
+		break;
+	default:
+		if (e->text_len)
+			process__name(p, e->addr, e->text, e->text_len);
+	}
+}
+
+int model__event(struct model *m, const struct event *e)
+{
+	struct process *p;
+
+	if (e->kind == EV_FORK || e->kind == EV_EXEC || e->kind == EV_EXIT) {
+		m->counts.rules[RULE_LIFECYCLE]++;
+		if (e->kind == EV_EXIT) {
+			p = find(m, e->tgid, e->start);
+			if (p)
+				on_exit_process(m, p, e->time);
+			return 0;
+		}
+		if (e->kind == EV_EXEC)
+			return 0;
+	}
+	p = meet(m, e->tgid, e->start, e->time);
+	if (!p)
+		return -ENOMEM;
+	switch (e->kind) {
+	case EV_ACL_INIT:
+	case EV_ACL_FINI:
+		if (e->ret) {
+			m->counts.rules[RULE_FAILED]++;
+			m->counts.failures[1]++;
+			break;
+		}
+		system_row(m, p, e->kind == EV_ACL_INIT ? ROW_ACL_INIT : ROW_ACL_FINI, e->time, e->tid, 0,
+			   true);
+		break;
+	case EV_SET_DEVICE:
+	case EV_STREAM_ID:
+	case EV_FUNC_NAME:
+		learn(m, p, e);
+		break;
+	case EV_MARK:
+	case EV_RANGE_START:
+		on_mark(m, p, e);
+		break;
+	case EV_RANGE_END:
+		on_range_end(m, p, e);
+		break;
+	case EV_LAUNCH:
+		on_launch(m, p, e);
+		break;
+	case EV_OOM:
+		on_oom(m, p, e);
+		break;
+	case EV_FORK:
+		break;
+	default:
+		model__memory(m, p, e);
+	}
+	return 0;
+}
+
+void model__lost(struct model *m, const struct lost_row *l)
+{
+	size_t i;
+
+	for (i = 0; i < m->n_procs; i++) {
+		struct process *p = m->procs[i];
+		struct row r = { .event = ROW_SYSTEM,
+				 .type = ROW_LOST,
+				 .time = model__real(m, l->now),
+				 .tid = p->tgid,
+				 .device = l->device >= 0 ? l->device : DEV_NA,
+				 .attrs = ATTR_LOST,
+				 .lost_reason = l->reason,
+				 .lost_probe = l->probe,
+				 .lost_count = l->count,
+				 .lost_first = model__real(m, l->first),
+				 .lost_last = model__real(m, l->last) };
+
+		if (p->ended)
+			continue;
+		model__emit(m, p, &r, false);
+		break; /* one row: the loss is the capture's, its count must not multiply */
+	}
+}
+
+void model__stop(struct model *m, uint64_t time)
+{
+	size_t i;
+
+	for (i = 0; i < m->n_procs; i++)
+		if (!m->procs[i]->ended)
+			system_row(m, m->procs[i], ROW_STOP_TRACE, time, m->procs[i]->tgid, 0, false);
+}
+
+void model__counts(const struct model *m, struct model_counts *c)
+{
+	*c = m->counts;
+	c->live_blocks = m->live.n;
+}

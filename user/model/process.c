@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Devices, streams, kernel names and open ranges of a process. */
+#include "model/process.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ASCEND_RT_VISIBLE_DEVICES: the physical ids, in the order of the logical ones. */
+static int32_t read_visible(struct process *p, const char *list)
+{
+	int32_t logical = 0;
+
+	while (list && *list) {
+		char *end;
+		long a = strtol(list, &end, 10), b;
+
+		if (end == list)
+			return logical;
+		b = a;
+		if (*end == '-') {
+			list = end + 1;
+			b = strtol(list, &end, 10);
+			if (end == list)
+				return logical;
+		}
+		for (; a <= b && a >= 0 && a < 1024 && logical < MAX_DEVICES; a++) {
+			p->logical[a] = (int16_t)logical;
+			p->learnt[logical++] = true;
+		}
+		while (*end == ' ')
+			end++;
+		if (*end != ',')
+			return logical;
+		list = end + 1;
+	}
+	return logical;
+}
+
+struct process *process__new(uint32_t tgid, uint32_t start, const char *visible)
+{
+	struct process *p = calloc(1, sizeof(*p));
+	size_t i;
+
+	if (!p)
+		return NULL;
+	p->tgid = tgid;
+	p->start = start;
+	for (i = 0; i < MT_ARRAY_SIZE(p->logical); i++)
+		p->logical[i] = -1;
+	p->n_visible = read_visible(p, visible);
+	return p;
+}
+
+void process__free(struct process *p)
+{
+	size_t pos = 0;
+	uint64_t v;
+
+	while (hmap__next(&p->names, &pos, NULL, &v))
+		free((char *)(uintptr_t)v);
+	hmap__free(&p->names);
+	hmap__free(&p->threads);
+	hmap__free(&p->streams);
+	hmap__free(&p->stream_devices);
+	free(p->ranges);
+	free(p);
+}
+
+static uint64_t pack(struct thread t)
+{
+	return (uint32_t)t.set | (uint64_t)(uint32_t)t.seen << 32;
+}
+
+struct thread process__thread(const struct process *p, uint32_t tid)
+{
+	const uint64_t *v = hmap__get(&p->threads, (struct hkey){ tid, 0 });
+
+	if (!v)
+		return (struct thread){ -1, -1 };
+	return (struct thread){ (int32_t)(uint32_t)*v, (int32_t)(uint32_t)(*v >> 32) };
+}
+
+static void put_thread(struct process *p, uint32_t tid, struct thread t)
+{
+	uint64_t *v = hmap__put(&p->threads, (struct hkey){ tid, 0 }, NULL);
+
+	if (v)
+		*v = pack(t);
+}
+
+void process__set_device(struct process *p, uint32_t tid, int32_t logical)
+{
+	struct thread t = process__thread(p, tid);
+
+	t.set = logical;
+	put_thread(p, tid, t);
+}
+
+void process__saw_device(struct process *p, uint32_t tid, int32_t logical)
+{
+	struct thread t = process__thread(p, tid);
+
+	if (logical < 0 || t.seen == logical)
+		return;
+	t.seen = logical;
+	put_thread(p, tid, t);
+}
+
+void process__stream_device(struct process *p, uint64_t stream, int32_t logical)
+{
+	uint64_t *v = stream ? hmap__put(&p->stream_devices, (struct hkey){ stream, 0 }, NULL) : NULL;
+
+	if (v)
+		*v = (uint64_t)(uint32_t)logical;
+}
+
+int32_t process__device(const struct process *p, uint32_t tid, uint64_t stream)
+{
+	struct thread t = process__thread(p, tid);
+	const uint64_t *v = hmap__get(&p->stream_devices, (struct hkey){ stream, 0 });
+
+	if (t.set >= 0)
+		return t.set;
+	if (v) /* a stream belongs to one device */
+		return (int32_t)(uint32_t)*v;
+	if (t.seen >= 0)
+		return t.seen;
+	/* Attached late. What other threads do tells nothing, a single visible device does. */
+	return p->n_visible == 1 ? 0 : DEV_NA;
+}
+
+int32_t process__logical(struct process *p, uint32_t tid, int32_t phys)
+{
+	struct thread t = process__thread(p, tid);
+
+	if (phys < 0 || phys >= (int32_t)MT_ARRAY_SIZE(p->logical))
+		return DEV_NA;
+	if (p->logical[phys] < 0 && t.set >= 0 && t.set < MAX_DEVICES && !p->learnt[t.set]) {
+		p->logical[phys] = (int16_t)t.set;
+		p->learnt[t.set] = true;
+	}
+	/* Nothing says otherwise: the ids are the same. */
+	return p->logical[phys] >= 0 ? p->logical[phys] : phys;
+}
+
+int process__name(struct process *p, uint64_t handle, const char *text, size_t len)
+{
+	char *copy = strndup(text, len);
+	uint64_t *v = copy ? hmap__put(&p->names, (struct hkey){ handle, 0 }, NULL) : NULL;
+
+	if (!v) {
+		free(copy);
+		return -ENOMEM;
+	}
+	free((char *)(uintptr_t)*v);
+	*v = (uintptr_t)copy;
+	return 0;
+}
+
+const char *process__find_name(const struct process *p, uint64_t handle)
+{
+	const uint64_t *v = hmap__get(&p->names, (struct hkey){ handle, 0 });
+
+	return v ? (const char *)(uintptr_t)*v : NULL;
+}
+
+struct range *process__open_range(struct process *p, const struct range *r)
+{
+	if (p->n_ranges == p->cap_ranges) {
+		size_t cap = p->cap_ranges ? p->cap_ranges * 2 : 16;
+		void *q = realloc(p->ranges, cap * sizeof(*p->ranges));
+
+		if (!q)
+			return NULL;
+		p->ranges = q;
+		p->cap_ranges = cap;
+	}
+	p->ranges[p->n_ranges] = *r;
+	return &p->ranges[p->n_ranges++];
+}
+
+bool process__close_range(struct process *p, uint32_t tid, uint64_t lib_id, uint64_t domain, bool py,
+			  struct range *out)
+{
+	size_t i;
+
+	/* Newest first: ids of the library name the range, without one the thread's stack does. */
+	for (i = p->n_ranges; i-- > 0;) {
+		struct range *r = &p->ranges[i];
+		bool hit = lib_id ? r->lib_id == lib_id && r->domain == domain :
+				    !r->lib_id && r->tid == tid && r->domain == domain && r->py == py;
+
+		if (!hit)
+			continue;
+		*out = *r;
+		memmove(r, r + 1, (p->n_ranges - i - 1) * sizeof(*r));
+		p->n_ranges--;
+		return true;
+	}
+	return false;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Internal to model/: what is remembered of a process and its threads. */
+#ifndef MEMTAP_MODEL_PROCESS_H
+#define MEMTAP_MODEL_PROCESS_H
+
+#include "base/base.h"
+#include "model/model.h"
+
+#define MAX_DEVICES 64
+
+/* Address spaces of live blocks: layers are never mixed (ascend-abi.md 4.2). */
+enum layer { LAYER_HAL, LAYER_HANDLE, LAYER_HOST_REG, LAYER_PTA, LAYER_WS, LAYER_MS, LAYER_MAX };
+
+struct block {
+	uint64_t addr, time, kernel_index;
+	int64_t size;
+	uint64_t allocation_id;
+	int32_t device, phys;
+	uint32_t step;
+	const char *owner;
+	uint32_t next_free; /* in the free list */
+	bool live;
+};
+
+struct range {
+	uint64_t id, lib_id, domain, begin, kernel_index, step_id;
+	uint32_t tid;
+	bool py;
+};
+
+struct thread {
+	int32_t set;  /* last successful aclrtSetDevice, -1 */
+	int32_t seen; /* last logical device of an event of this thread, -1 */
+};
+
+/* Sums of one pool of a process on one device. */
+struct pool {
+	bool met;
+	uint64_t used, peak, total, peak_total, peak_time;
+	/* workspace: totals of the record before (2.7.1) */
+	bool prev;
+	int64_t prev_allocated, prev_reserved;
+};
+
+struct process {
+	uint32_t tgid, start, index;
+	uint64_t next_id, kernel_index, next_range;
+	uint32_t step;
+	bool ended;
+	bool started;           /* START_TRACE written */
+	struct hmap threads;    /* tid -> packed struct thread */
+	struct hmap streams;    /* stream -> id + 1 */
+	struct hmap stream_devices; /* stream -> logical device */
+	struct hmap names;      /* handle or stub -> char * */
+	struct range *ranges;
+	size_t n_ranges, cap_ranges;
+	int16_t logical[1024];  /* of a physical device, -1 = not told */
+	bool learnt[MAX_DEVICES];
+	int32_t n_visible;      /* devices named by the environment, 0 = not told */
+	struct pool hal[MAX_DEVICES + 1], pta[MAX_DEVICES], ws[MAX_DEVICES], ms[MAX_DEVICES];
+};
+
+struct process *process__new(uint32_t tgid, uint32_t start, const char *visible);
+void process__free(struct process *p);
+struct thread process__thread(const struct process *p, uint32_t tid);
+void process__set_device(struct process *p, uint32_t tid, int32_t logical);
+void process__saw_device(struct process *p, uint32_t tid, int32_t logical);
+/* A record named both. */
+void process__stream_device(struct process *p, uint64_t stream, int32_t logical);
+/* Device of an event that does not name one; DEV_NA when nothing tells. */
+int32_t process__device(const struct process *p, uint32_t tid, uint64_t stream);
+/* Logical id of a physical device, learning from the thread's aclrtSetDevice. */
+int32_t process__logical(struct process *p, uint32_t tid, int32_t phys);
+/* Remember a name; 0 or -ENOMEM. */
+int process__name(struct process *p, uint64_t handle, const char *text, size_t len);
+const char *process__find_name(const struct process *p, uint64_t handle);
+
+struct range *process__open_range(struct process *p, const struct range *r);
+/* The range that an end closes, removed into *out; false if there is none. */
+bool process__close_range(struct process *p, uint32_t tid, uint64_t lib_id, uint64_t domain, bool py,
+			  struct range *out);
+
+#endif

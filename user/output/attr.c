@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The columns Attr, Device Id and Name, in the forms of the csv and of the db. */
+#include "output/internal.h"
+
+static size_t text_len(const char *s)
+{
+	return s ? strlen(s) : 0;
+}
+
+size_t attr__bound(const struct row *r)
+{
+	/* All keys and numbers together stay below this. */
+	size_t n = 1280;
+
+	if (r->attrs & (ATTR_OWNER | ATTR_PAGE))
+		n += TEXT_MAX(text_len(r->owner) + text_len(r->page_type) +
+			      text_len(r->alloc_type));
+	if (r->attrs & (ATTR_OOM | ATTR_LOST | ATTR_NOTE))
+		n += TEXT_MAX(text_len(r->oom_func) + text_len(r->lost_reason) +
+			      text_len(r->lost_probe) + text_len(r->note));
+	return n;
+}
+
+static inline char *put_text(char *p, const char *s, bool json)
+{
+	if (!s)
+		return PUT_LIT(p, "N/A");
+	return text__put(p, s, strlen(s), json ? TEXT_JSON : TEXT_ATTR);
+}
+
+static char *put_hex(char *p, uint64_t v)
+{
+	static const char digits[] = "0123456789abcdef";
+	int shift = 60;
+
+	p = PUT_LIT(p, "0x");
+	while (shift && !(v >> shift))
+		shift -= 4;
+	for (; shift >= 0; shift -= 4)
+		*p++ = digits[(v >> shift) & 15];
+	return p;
+}
+
+static char *put_known(char *p, uint64_t v)
+{
+	return v == LOST_UNKNOWN ? PUT_LIT(p, "N/A") : put_u64(p, v);
+}
+
+#define KEY(name) (json ? PUT_LIT(p, "\"" name "\":\"") : PUT_LIT(p, name ":"))
+#define END() (json ? PUT_LIT(p, "\",") : PUT_LIT(p, ","))
+#define ITEM(name, put)        \
+	do {                   \
+		p = KEY(name); \
+		p = (put);     \
+		p = END();     \
+	} while (0)
+
+/* What few rows have; kept out of the way of MALLOC and FREE. */
+static char *put_rare(char *p, const struct row *r, uint32_t a, bool json)
+{
+	if (a & ATTR_PINNED)
+		ITEM("pinned", PUT_LIT(p, "true"));
+	if (a & ATTR_OWNER && r->owner && *r->owner)
+		ITEM("owner", put_text(p, r->owner, json));
+	if (a & ATTR_PAGE) {
+		ITEM("page_type", put_text(p, r->page_type, json));
+		ITEM("alloc_type", put_text(p, r->alloc_type, json));
+	}
+	if (a & ATTR_KERNEL) {
+		/* A task id cannot be had from outside; never 0 (design.md). */
+		ITEM("streamId", r->stream_id < 0 ? PUT_LIT(p, "N/A") : put_s64(p, r->stream_id));
+		ITEM("taskId", PUT_LIT(p, "N/A"));
+	}
+	if (a & ATTR_OOM) {
+		ITEM("func", put_text(p, r->oom_func ? r->oom_func : "halMemAlloc", json));
+		ITEM("req_size", put_u64(p, r->oom_size));
+		ITEM("flag", put_u64(p, r->oom_flag));
+	}
+	if (a & ATTR_LOST) {
+		ITEM("reason", put_text(p, r->lost_reason, json));
+		ITEM("probe", put_text(p, r->lost_probe, json));
+		ITEM("count", put_known(p, r->lost_count));
+		ITEM("first", put_u64(p, r->lost_first));
+		ITEM("last", put_known(p, r->lost_last));
+	}
+	if (a & ATTR_ACTIVE)
+		ITEM("active", put_u64(p, r->active));
+	if (a & ATTR_STREAM)
+		ITEM("stream", put_hex(p, r->stream));
+	if (a & ATTR_PREATTACH)
+		ITEM("preattach", PUT_LIT(p, "true"));
+	if (a & ATTR_PHYS)
+		ITEM("physical_device", put_s64(p, r->phys_device));
+	if (a & ATTR_NSPID)
+		ITEM("nspid", put_u64(p, r->nspid));
+	if (a & ATTR_NOTE)
+		ITEM("note", put_text(p, r->note, json));
+	if (a & ATTR_LATE)
+		ITEM("late", PUT_LIT(p, "true"));
+	if (a & ATTR_SHADOW)
+		ITEM("shadow", PUT_LIT(p, "true"));
+	if (a & ATTR_RECOVERED)
+		ITEM("recovered", PUT_LIT(p, "true"));
+	return p;
+}
+
+static inline __attribute__((always_inline)) char *put_attrs(char *p, const struct row *r,
+							     uint32_t a, const bool json)
+{
+	if (a & ATTR_BLOCK) {
+		ITEM("allocation_id", put_u64(p, r->allocation_id));
+		ITEM("addr", put_u64(p, r->ptr));
+		/* A reader must not take an unknown size for a number. */
+		ITEM("size", r->size < 0 ? PUT_LIT(p, "N/A") : put_u64(p, (uint64_t)r->size));
+	}
+	if (a & ATTR_POOL) {
+		ITEM("total", put_u64(p, r->total));
+		ITEM("used", put_u64(p, r->used));
+	}
+	if (a & ~(ATTR_BLOCK | ATTR_POOL))
+		p = put_rare(p, r, a, json);
+	return p;
+}
+
+char *attr__csv(char *p, const struct row *r, uint32_t attrs)
+{
+	char *start = p;
+
+	if (!attrs)
+		return p;
+	p = PUT_LIT(p, "\"{");
+	p = put_attrs(p, r, attrs, false);
+	if (p == start + 2)
+		return start;
+	p[-1] = '}'; /* over the last comma */
+	*p++ = '"';
+	return p;
+}
+
+char *attr__json(char *p, const struct row *r, uint32_t attrs)
+{
+	*p++ = '{';
+	p = put_attrs(p, r, attrs, true);
+	if (p[-1] == ',')
+		p--;
+	*p++ = '}';
+	return p;
+}
+
+char *device__put(char *p, int32_t device)
+{
+	if (device >= 0)
+		return put_u64(p, (uint64_t)device);
+	switch (device) {
+	case DEV_HOST:
+		return PUT_LIT(p, "host");
+	case DEV_CPU:
+		return PUT_LIT(p, "cpu");
+	default:
+		return PUT_LIT(p, "N/A");
+	}
+}
+
+const char *row__name(const struct row *r, size_t *len, char tmp[48])
+{
+	if (r->name) {
+		*len = r->name_len;
+		return r->name;
+	}
+	if (r->event == ROW_OOM_DETAIL) {
+		*len = sizeof("OOM_Trigger") - 1;
+		return "OOM_Trigger";
+	}
+	if (r->event != ROW_MSTX) {
+		*len = 0;
+		return NULL;
+	}
+	if (r->type == ROW_RANGE_END) {
+		char *p = PUT_LIT(tmp, "Range end from id ");
+
+		*len = (size_t)(put_u64(p, r->range_id) - tmp);
+		return tmp;
+	}
+	*len = 0;
+	return "";
+}

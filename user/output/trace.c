@@ -1,0 +1,424 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * trace/npu<D>_trace_*.json and trace/cpu_trace_*.json: which events a row
+ * gives (the vendor's catalogue) and in which file.
+ *
+ * Beyond the vendor, unless opts.vendor: on the real axis the counter
+ * "hal memory", names of processes, the anchor to wall-clock time and the name
+ * of a kernel; on both axes LOST and OOM rows as instant events.
+ */
+#include "output/trace.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct file {
+	int32_t device; /* DEV_CPU: cpu_trace */
+	struct sink s;
+	struct hmap pids; /* pid -> PID_* */
+};
+
+#define PID_COUNTER 1u /* has counters: gets a sort index */
+#define PID_NAMED 2u /* has a process_name */
+
+struct trace {
+	struct outdir *dir;
+	struct out_opts opts;
+	struct file *files;
+	size_t n_files;
+	struct hmap sums; /* (pid, device and kind) -> running sum */
+	uint64_t host_sum;
+	int err;
+};
+
+enum sum_kind { SUM_PIN, SUM_HAL };
+
+int trace__open(struct outdir *dir, const struct out_opts *opts, struct trace **out)
+{
+	struct trace *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return -ENOMEM;
+	t->dir = dir;
+	t->opts = *opts;
+	*out = t;
+	return 0;
+}
+
+static bool is_extended(const struct trace *t)
+{
+	return !t->opts.vendor;
+}
+
+static bool is_real(const struct trace *t)
+{
+	return t->opts.timeline == OUT_TIMELINE_REAL;
+}
+
+static struct file *make_file(struct trace *t, int32_t device)
+{
+	struct file *f = realloc(t->files, (t->n_files + 1) * sizeof(*f));
+	char stem[32], ts[16], name[80];
+	int fd;
+
+	if (!f) {
+		t->err = -ENOMEM;
+		return NULL;
+	}
+	t->files = f;
+	f += t->n_files;
+	memset(f, 0, sizeof(*f));
+	f->device = device;
+	if (device == DEV_CPU)
+		strcpy(stem, "cpu_trace_");
+	else
+		snprintf(stem, sizeof(stem), "npu%d_trace_", device);
+	fd = outdir__create(t->dir, "trace", stem, ".json", NULL, ts);
+	if (fd < 0) {
+		t->err = fd;
+		return NULL;
+	}
+	t->err = sink__init(&f->s, fd, 0);
+	if (t->err)
+		return NULL;
+	t->n_files++;
+	snprintf(name, sizeof(name), "%s%s.json", stem, ts);
+	t->err = outdir__note(t->dir, "trace", name);
+	trace_event__begin_file(&f->s);
+	if (is_real(t) && is_extended(t))
+		trace_event__anchor(&f->s, t->opts.start_real);
+	return f;
+}
+
+static struct file *file_of(struct trace *t, int32_t device)
+{
+	size_t i;
+
+	for (i = 0; i < t->n_files; i++) {
+		if (t->files[i].device == device)
+			return &t->files[i];
+	}
+	return make_file(t, device);
+}
+
+/* Remember that f has events of this pid; name the process on its first. */
+static void see_pid(struct trace *t, struct file *f, uint32_t pid, uint64_t flag)
+{
+	uint64_t *v = hmap__put(&f->pids, (struct hkey){ .a = pid }, NULL);
+
+	if (!v) {
+		t->err = -ENOMEM;
+		return;
+	}
+	*v |= flag;
+	if (!(*v & PID_NAMED) && is_real(t) && is_extended(t)) {
+		*v |= PID_NAMED;
+		trace_event__process(&f->s, pid);
+	}
+}
+
+static struct stamp stamp_of(const struct trace *t, uint64_t time, uint64_t kernel)
+{
+	struct stamp s = { .real = is_real(t) };
+
+	s.v = s.real ? (int64_t)(time - t->opts.start_real) : (int64_t)kernel;
+	return s;
+}
+
+static struct stamp now_of(const struct trace *t, const struct row *r)
+{
+	return stamp_of(t, r->time, r->kernel_index);
+}
+
+static struct stamp since(const struct trace *t, const struct row *r)
+{
+	struct stamp a = now_of(t, r), b = stamp_of(t, r->begin_time, r->begin_kernel);
+
+	a.v = a.v > b.v ? a.v - b.v : 0;
+	return a;
+}
+
+static void counter(struct trace *t, struct file *f, const struct row *r, const char *name,
+		    uint64_t size)
+{
+	see_pid(t, f, r->pid, PID_COUNTER);
+	trace_event__counter(&f->s, name, r->pid, r->tid, now_of(t, r), size);
+}
+
+/*
+ * Add or take away a block. A FREE of a block that was never added (from
+ * before the attach, unknown) leaves the sum alone; false then.
+ */
+static bool add_block(const struct row *r, uint64_t *sum)
+{
+	if (r->size < 0 || r->attrs & ATTR_PREATTACH)
+		return false;
+	if (r->event == ROW_MALLOC) {
+		*sum += (uint64_t)r->size;
+		return true;
+	}
+	if (!r->allocation_id)
+		return false;
+	*sum -= MT_MIN(*sum, (uint64_t)r->size);
+	return true;
+}
+
+static void block_sum(struct trace *t, const struct row *r, enum sum_kind kind, int32_t file,
+		      const char *name)
+{
+	struct hkey k = { .a = r->pid, .b = (uint64_t)(uint32_t)r->device << 8 | kind };
+	uint64_t *sum = hmap__put(&t->sums, k, NULL);
+	struct file *f;
+
+	if (!sum) {
+		t->err = -ENOMEM;
+		return;
+	}
+	if (!add_block(r, sum))
+		return;
+	f = file_of(t, file);
+	if (f)
+		counter(t, f, r, name, *sum);
+}
+
+/* The bar of a block that lived through two step starts or more. */
+static void leak_bar(struct trace *t, struct file *f, const struct row *r)
+{
+	if (r->event != ROW_FREE || r->born_step <= 1 || r->steps_lived < 2 ||
+	    r->type == ROW_PTA_WORKSPACE || r->attrs & ATTR_PREATTACH)
+		return;
+	trace_event__leak(&f->s, r->ptr, r->size, stamp_of(t, r->begin_time, r->begin_kernel),
+			  since(t, r));
+}
+
+static void pool_row(struct trace *t, const struct row *r)
+{
+	const char *reserved = NULL, *allocated = NULL;
+	struct file *f;
+
+	if (r->device < 0)
+		return;
+	if (r->type == ROW_PTA) {
+		reserved = "torch reserved memory";
+		allocated = "torch allocated memory";
+	} else if (r->type == ROW_MINDSPORE) {
+		reserved = "mindspore reserved memory";
+		allocated = "mindspore allocated memory";
+	} else if (r->event == ROW_MALLOC || r->born_step <= 1 || r->steps_lived < 2) {
+		return; /* ATB: no counters, so no file either */
+	}
+	f = file_of(t, r->device);
+	if (!f)
+		return;
+	if (reserved && r->attrs & ATTR_POOL) {
+		counter(t, f, r, reserved, r->total);
+		counter(t, f, r, allocated, r->used);
+	}
+	leak_bar(t, f, r);
+}
+
+static void block_row(struct trace *t, const struct row *r)
+{
+	struct file *f;
+
+	switch (r->type) {
+	case ROW_PTA:
+	case ROW_ATB:
+	case ROW_MINDSPORE:
+		pool_row(t, r);
+		break;
+	case ROW_HAL:
+		if (r->device == DEV_HOST || r->device == DEV_CPU)
+			block_sum(t, r, SUM_PIN, DEV_CPU, "pin memory");
+		else if (r->device >= 0 && is_real(t) && is_extended(t))
+			block_sum(t, r, SUM_HAL, r->device, "hal memory");
+		break;
+	case ROW_HOST_PINNED:
+		block_sum(t, r, SUM_PIN, DEV_CPU, "pin memory");
+		break;
+	case ROW_HOST:
+		if (!add_block(r, &t->host_sum))
+			break;
+		f = file_of(t, DEV_CPU);
+		if (f)
+			counter(t, f, r, "memory", t->host_sum);
+		break;
+	default:
+		break;
+	}
+}
+
+static void mstx_row(struct trace *t, const struct row *r)
+{
+	struct file *f;
+	char name[64], tmp[48];
+	size_t len;
+	const char *msg = row__name(r, &len, tmp);
+	bool step = r->step_id != 0;
+	unsigned long long id = step ? r->step_id : r->range_id;
+
+	if (r->device < 0)
+		return;
+	f = file_of(t, r->device);
+	if (!f)
+		return;
+	/* The vendor empties such messages at their source. */
+	if (t->opts.vendor && text__is_formula(msg, len))
+		len = 0;
+	switch (r->type) {
+	case ROW_MARK:
+		strcpy(name, "mstx_mark");
+		break;
+	case ROW_RANGE_START:
+		snprintf(name, sizeof(name), "mstx_%s%llu_start", step ? "step" : "range", id);
+		break;
+	case ROW_RANGE_END:
+		if (step) {
+			snprintf(name, sizeof(name), "step %llu", id);
+			trace_event__slice(&f->s, name, 0, r->tid,
+					   stamp_of(t, r->begin_time, r->begin_kernel),
+					   since(t, r));
+		}
+		snprintf(name, sizeof(name), "mstx_%s%llu_end", step ? "step" : "range", id);
+		break;
+	default:
+		return;
+	}
+	trace_event__instant(&f->s, name, 0, r->tid, now_of(t, r), "message", msg, len);
+}
+
+static void kernel_row(struct trace *t, const struct row *r)
+{
+	bool named = is_real(t) && is_extended(t) && r->name;
+	int32_t where[2] = { r->device, DEV_CPU };
+	char name[64];
+	int i;
+
+	if (r->device < 0)
+		return;
+	snprintf(name, sizeof(name), "kernel_%llu", (unsigned long long)r->kernel_index);
+	for (i = 0; i < 2; i++) {
+		struct file *f = file_of(t, where[i]);
+
+		if (!f)
+			return;
+		see_pid(t, f, r->pid, 0);
+		trace_event__instant(&f->s, name, r->pid, r->tid, now_of(t, r), "kernel",
+				     named ? r->name : NULL, r->name_len);
+	}
+}
+
+/* Losses and failed allocations belong on the picture too. */
+static void notice_row(struct trace *t, const struct row *r)
+{
+	struct strbuf sb = { 0 };
+	struct file *f;
+
+	if (r->device == DEV_NA || !is_extended(t))
+		return;
+	f = file_of(t, r->device >= 0 ? r->device : DEV_CPU);
+	if (!f)
+		return;
+	if (r->event == ROW_OOM_DETAIL)
+		strbuf__printf(&sb, "%s of %llu bytes failed", r->oom_func ? r->oom_func : "?",
+			       (unsigned long long)r->oom_size);
+	else
+		strbuf__printf(&sb, "%llu events lost: %s, %s", (unsigned long long)r->lost_count,
+			       r->lost_reason ? r->lost_reason : "?",
+			       r->lost_probe ? r->lost_probe : "?");
+	see_pid(t, f, r->pid, 0);
+	trace_event__instant(&f->s, r->event == ROW_OOM_DETAIL ? "oom" : "lost", r->pid, r->tid,
+			     now_of(t, r), "message", sb.data ? sb.data : "", sb.len);
+	strbuf__free(&sb);
+}
+
+static int first_error(struct trace *t)
+{
+	size_t i;
+
+	for (i = 0; i < t->n_files && !t->err; i++)
+		t->err = t->files[i].s.err;
+	return t->err;
+}
+
+int trace__row(struct trace *t, const struct row *r)
+{
+	if (t->err)
+		return t->err;
+	switch (r->event) {
+	case ROW_MALLOC:
+	case ROW_FREE:
+		block_row(t, r);
+		break;
+	case ROW_MSTX:
+		mstx_row(t, r);
+		break;
+	case ROW_KERNEL_LAUNCH:
+		kernel_row(t, r);
+		break;
+	case ROW_OOM_DETAIL:
+		notice_row(t, r);
+		break;
+	case ROW_SYSTEM:
+		if (r->type == ROW_LOST)
+			notice_row(t, r);
+		break;
+	default:
+		break;
+	}
+	return t->err;
+}
+
+int trace__flush(struct trace *t)
+{
+	size_t i;
+
+	for (i = 0; i < t->n_files; i++)
+		sink__flush(&t->files[i].s);
+	return first_error(t);
+}
+
+static int close_file(struct file *f)
+{
+	size_t pos = 0, n = 0;
+	struct hkey k;
+	uint32_t *pids;
+	uint64_t v;
+	int err;
+
+	pids = calloc(f->pids.n + 1, sizeof(*pids));
+	while (pids && hmap__next(&f->pids, &pos, &k, &v)) {
+		if (v & PID_COUNTER)
+			pids[n++] = (uint32_t)k.a;
+	}
+	err = trace_event__end_file(&f->s, pids, n);
+	free(pids);
+	hmap__free(&f->pids);
+	return err;
+}
+
+int trace__close(struct trace *t)
+{
+	int err = first_error(t), e;
+	size_t i;
+
+	for (i = 0; i < t->n_files; i++) {
+		e = close_file(&t->files[i]);
+		if (!err)
+			err = e;
+	}
+	free(t->files);
+	hmap__free(&t->sums);
+	free(t);
+	return err;
+}
+
+uint64_t trace__bytes(const struct trace *t)
+{
+	uint64_t n = 0;
+	size_t i;
+
+	for (i = 0; i < t->n_files; i++)
+		n += t->files[i].s.size + t->files[i].s.len;
+	return n;
+}

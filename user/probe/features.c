@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the kernel can do: each feature is tried, and switched off by MEMTAP_DISABLE. */
+#include "probe/probe.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <linux/bpf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "probe/kernel.h"
+
+static const struct {
+	const char *name;
+	const char *text;
+} names[FEAT_MAX] = {
+	[FEAT_BTF] = { "btf", "kernel type information (BTF)" },
+	[FEAT_RINGBUF] = { "ringbuf", "BPF ring buffer" },
+	[FEAT_PERF_UPROBE] = { "perf", "perf uprobes" },
+	[FEAT_COOKIE] = { "cookie", "attach cookies" },
+	[FEAT_SLEEPABLE] = { "sleepable", "sleepable uprobe programs" },
+	[FEAT_MULTI] = { "multi", "uprobe_multi links" },
+	[FEAT_SESSION] = { "session", "uprobe sessions" },
+};
+
+const char *feature__name(enum feature x)
+{
+	return names[x].text;
+}
+
+static int verdict(int fd_or_err)
+{
+	if (fd_or_err >= 0) {
+		close(fd_or_err);
+		return 1;
+	}
+	return fd_or_err == -EPERM || fd_or_err == -EACCES ? fd_or_err : 0;
+}
+
+/* A two-instruction program, or one that also calls a helper first. */
+static int load(__s32 helper, __u32 attach_type, __u32 flags)
+{
+	struct bpf_insn insns[] = {
+		{ .code = BPF_JMP | BPF_CALL, .imm = helper },
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K },
+		{ .code = BPF_JMP | BPF_EXIT },
+	};
+	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = attach_type,
+		    .prog_flags = flags);
+	int fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "mt_feat", "Dual BSD/GPL",
+			       helper ? insns : insns + 1, helper ? 3 : 2, &opts);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static int try_ringbuf(void)
+{
+	int fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "mt_feat", 0, 0,
+				(__u32)sysconf(_SC_PAGESIZE), NULL);
+
+	return verdict(fd < 0 ? -errno : fd);
+}
+
+/*
+ * A link on a path that is no regular file: -EBADF says that the attach type is
+ * known and its arguments were understood (the trick of libbpf's features.c).
+ */
+static int try_multi(__u32 attach_type)
+{
+	__u64 off = 1;
+	int prog = load(0, attach_type, 0), fd;
+
+	if (prog < 0)
+		return verdict(prog);
+	fd = kernel__multi_link(prog, attach_type, "/", &off, NULL, 1, 0);
+	close(prog);
+	if (fd >= 0)
+		close(fd);
+	if (fd == -EBADF)
+		return 1;
+	return fd == -EPERM || fd == -EACCES ? fd : 0;
+}
+
+/* An address of this program that nothing executes; perf checks the file only. */
+static void perf_target(void)
+{
+}
+
+static int try_perf(void)
+{
+	struct {
+		uint64_t want, off;
+	} at = { (uint64_t)(uintptr_t)perf_target, 0 };
+	unsigned long long start, end, off;
+	char *maps, *line, *save = NULL, perm[8];
+	int fd;
+
+	if (file__read("/proc/self/maps", 1u << 20, &maps) < 0)
+		return 0;
+	for (line = strtok_r(maps, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+		if (sscanf(line, "%llx-%llx %7s %llx", &start, &end, perm, &off) == 4 &&
+		    at.want >= start && at.want < end)
+			at.off = at.want - start + off;
+	free(maps);
+	if (!at.off)
+		return 0;
+	fd = kernel__perf_uprobe("/proc/self/exe", at.off, false);
+	return verdict(fd);
+}
+
+static bool disabled(const char *name)
+{
+	const char *list = getenv("MEMTAP_DISABLE");
+	size_t n = strlen(name);
+
+	while (list && *list) {
+		size_t m = strcspn(list, ", ");
+
+		if (m == n && strncmp(list, name, n) == 0)
+			return true;
+		list += m + (list[m] != '\0');
+	}
+	return false;
+}
+
+void features__probe(struct features *f)
+{
+	int i;
+
+	f->state[FEAT_BTF] = access("/sys/kernel/btf/vmlinux", R_OK) == 0 ? 1 : 0;
+	f->state[FEAT_RINGBUF] = try_ringbuf();
+	f->state[FEAT_PERF_UPROBE] = try_perf();
+	f->state[FEAT_COOKIE] = verdict(load(BPF_FUNC_get_attach_cookie, 0, 0));
+	f->state[FEAT_SLEEPABLE] = verdict(load(0, 0, BPF_F_SLEEPABLE));
+	f->state[FEAT_MULTI] = try_multi(MT_BPF_TRACE_UPROBE_MULTI);
+	f->state[FEAT_SESSION] = try_multi(MT_BPF_TRACE_UPROBE_SESSION);
+	for (i = 0; i < FEAT_MAX; i++)
+		if (disabled(names[i].name))
+			f->state[i] = FEATURE_OFF;
+	/* A session is attached through a multi link and told apart by cookies. */
+	if (!features__has(f, FEAT_MULTI) && features__has(f, FEAT_SESSION))
+		f->state[FEAT_SESSION] = FEATURE_OFF;
+}
+
+bool features__has(const struct features *f, enum feature x)
+{
+	return f->state[x] == 1;
+}
+
+const char *feature__text(int state, char *buf, size_t n)
+{
+	if (state == 1)
+		return "yes";
+	if (state == 0)
+		return "no (this kernel has it not)";
+	if (state == FEATURE_OFF)
+		return "switched off (MEMTAP_DISABLE)";
+	snprintf(buf, n, "not permitted: %s", strerror(-state));
+	return buf;
+}
+
+/* a.b.c of the running release; 0 on anything else. */
+static unsigned int release(void)
+{
+	unsigned int a, b, c = 0;
+	struct utsname u;
+
+	if (uname(&u) || sscanf(u.release, "%u.%u.%u", &a, &b, &c) < 2)
+		return 0;
+	return a << 16 | MT_MIN(b, 255u) << 8 | MT_MIN(c, 255u);
+}
+
+const char *knownbad__uretprobe_seccomp(void)
+{
+	const char *env = getenv("MEMTAP_KNOWNBAD");
+	unsigned int r = release();
+
+	if (env && strcmp(env, "ignore") == 0)
+		return NULL;
+#ifdef __x86_64__
+	/*
+	 * tracers.md R68: from 6.11 (commit ff474a78cef5, the uretprobe() system
+	 * call) seccomp filters see it and kill the process; let through since
+	 * 6.14 and stable 6.12.14, 6.13.3 (commit cf6cb56ef244).
+	 */
+	if ((r >= 0x060b00 && r < 0x060c0e) || (r >= 0x060d00 && r < 0x060d03))
+		return "return probes kill processes with a seccomp filter on this kernel (6.11 to "
+		       "6.12.13, 6.13 to 6.13.2)";
+#else
+	(void)r;
+#endif
+	return NULL;
+}

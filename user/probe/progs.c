@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * BPF objects: loads each traced layer by itself over shared maps, so that one
+ * that does not load leaves the others; makes clones to attach.
+ */
+#include "probe/probe.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <linux/bpf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "memtap/event.h"
+#include "probe/kernel.h"
+
+#include "acl.skel.h"
+#include "hal.skel.h"
+#include "lifecycle.skel.h"
+#include "mindspore.skel.h"
+#include "mstx.skel.h"
+#include "pta.skel.h"
+#include "runtime.skel.h"
+
+/* The first object owns the maps. */
+static const struct {
+	const char *name;
+	const void *(*bytes)(size_t *);
+} layers[] = {
+	{ "lifecycle", lifecycle_bpf__elf_bytes }, { "hal", hal_bpf__elf_bytes },
+	{ "acl", acl_bpf__elf_bytes },             { "runtime", runtime_bpf__elf_bytes },
+	{ "pta", pta_bpf__elf_bytes },             { "mstx", mstx_bpf__elf_bytes },
+	{ "mindspore", mindspore_bpf__elf_bytes },
+};
+
+struct prog {
+	const char *name; /* in its object */
+	struct bpf_program *base;
+	char *why;        /* not loaded: reason */
+};
+
+struct clone {
+	const struct prog *prog;
+	uint32_t attach_type, site;
+	int fd;
+};
+
+struct progs {
+	const struct features *features;
+	struct progs_opts opts;
+	struct bpf_object **objs;
+	size_t n_objs;
+	struct prog *progs;
+	size_t n_progs;
+	struct clone *clones;
+	size_t n_clones;
+	struct bpf_link *life[4];
+	size_t n_life;
+};
+
+/* What libbpf said last: the reason that a message quotes. */
+static char last_libbpf[256];
+
+/* The verifier's verdict: the last line of its log before the statistics. */
+static void keep_verdict(char *log)
+{
+	char *end = strstr(log, "\nprocessed "), *line;
+
+	if (!end)
+		return;
+	*end = '\0';
+	line = strrchr(log, '\n');
+	snprintf(last_libbpf, sizeof(last_libbpf), "%.250s", line ? line + 1 : log);
+	*end = '\n';
+}
+
+static int on_libbpf(enum libbpf_print_level level, const char *fmt, va_list ap)
+{
+	char *text = NULL, *line, *save = NULL;
+
+	if (level == LIBBPF_DEBUG || vasprintf(&text, fmt, ap) < 0)
+		return 0;
+	if (strstr(text, "BEGIN PROG LOAD LOG"))
+		keep_verdict(text);
+	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+		pr_debug("%s", line);
+	free(text);
+	return 0;
+}
+
+static bool ends_with(const char *s, const char *end)
+{
+	size_t n = strlen(s), m = strlen(end);
+
+	return n >= m && strcmp(s + n - m, end) == 0;
+}
+
+static int add_obj(struct progs *p, struct bpf_object *obj)
+{
+	void *n = realloc(p->objs, (p->n_objs + 1) * sizeof(*p->objs));
+
+	if (!n)
+		return -ENOMEM;
+	p->objs = n;
+	p->objs[p->n_objs++] = obj;
+	return 0;
+}
+
+static int add_prog(struct progs *p, struct bpf_program *base, const char *name, const char *why)
+{
+	void *n = realloc(p->progs, (p->n_progs + 1) * sizeof(*p->progs));
+
+	if (!n)
+		return -ENOMEM;
+	p->progs = n;
+	p->progs[p->n_progs] = (struct prog){ .name = name, .base = base };
+	if (why)
+		p->progs[p->n_progs].why = strdup(why);
+	p->n_progs++;
+	return 0;
+}
+
+static int prepare(struct progs *p, struct bpf_object *obj, const char *only)
+{
+	struct bpf_program *prog;
+	struct bpf_map *map;
+	int err;
+
+	bpf_object__for_each_program(prog, obj) {
+		const char *name = bpf_program__name(prog);
+		bool on = ends_with(name, "_s") ? features__has(p->features, FEAT_SESSION) : true;
+
+		if (only)
+			on = strcmp(only, name) == 0;
+		bpf_program__set_autoload(prog, on);
+		if (ends_with(name, "_s"))
+			bpf_program__set_expected_attach_type(
+				prog, (enum bpf_attach_type)MT_BPF_TRACE_UPROBE_SESSION);
+	}
+	bpf_object__for_each_map(map, obj) {
+		const char *name = bpf_map__name(map);
+
+		if (p->n_objs) {
+			int fd = bpf_object__find_map_fd_by_name(p->objs[0], name);
+
+			err = fd < 0 ? 0 : bpf_map__reuse_fd(map, fd);
+			if (err)
+				return err;
+			continue;
+		}
+		if (strcmp(name, "events") == 0)
+			bpf_map__set_max_entries(map, p->opts.ring_bytes);
+		if (strcmp(name, "inflight") == 0 && p->opts.inflight_max)
+			bpf_map__set_max_entries(map, p->opts.inflight_max);
+	}
+	return 0;
+}
+
+/* One object; `only` restricts it to one program. */
+static int load_one(struct progs *p, size_t layer, const char *only, struct bpf_object **out)
+{
+	struct bpf_object *obj;
+	size_t size;
+	const void *bytes = layers[layer].bytes(&size);
+	LIBBPF_OPTS(bpf_object_open_opts, o, .object_name = layers[layer].name);
+	int err;
+
+	last_libbpf[0] = '\0';
+	obj = bpf_object__open_mem(bytes, size, &o);
+	if (!obj)
+		return -errno;
+	err = prepare(p, obj, only);
+	if (!err)
+		err = bpf_object__load(obj);
+	if (err) {
+		bpf_object__close(obj);
+		return err;
+	}
+	*out = obj;
+	return add_obj(p, obj);
+}
+
+static int load_layer(struct progs *p, size_t layer)
+{
+	struct bpf_object *obj = NULL, *names = NULL;
+	struct bpf_program *prog;
+	const void *bytes;
+	size_t size;
+	int err;
+
+	err = load_one(p, layer, NULL, &obj);
+	if (!err) {
+		bpf_object__for_each_program(prog, obj) {
+			if (bpf_program__autoload(prog))
+				err = add_prog(p, prog, bpf_program__name(prog), NULL);
+			if (err)
+				return err;
+		}
+		return 0;
+	}
+	if (layer == 0)
+		return err;
+	/* One of them does not load: find out which, keep the others. */
+	bytes = layers[layer].bytes(&size);
+	names = bpf_object__open_mem(bytes, size, NULL);
+	if (!names)
+		return -errno;
+	if (add_obj(p, names)) { /* owns the names */
+		bpf_object__close(names);
+		return -ENOMEM;
+	}
+	bpf_object__for_each_program(prog, names) {
+		const char *name = bpf_program__name(prog);
+
+		if (ends_with(name, "_s") && !features__has(p->features, FEAT_SESSION))
+			continue;
+		err = load_one(p, layer, name, &obj);
+		if (err) {
+			char why[320];
+
+			snprintf(why, sizeof(why), "%s%s%s", strerror(-err), last_libbpf[0] ? ": " : "",
+				 last_libbpf);
+			pr_debug("program %s does not load: %s", name, why);
+			err = add_prog(p, NULL, name, why);
+		} else {
+			err = add_prog(p, bpf_object__find_program_by_name(obj, name), name, NULL);
+		}
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static int explain(int err)
+{
+	if (err == -EPERM || err == -EACCES)
+		pr_err("loading BPF programs: not permitted; needs CAP_BPF and CAP_PERFMON, before "
+		       "kernel 5.11 also CAP_SYS_RESOURCE (man memtap, CAPABILITIES)");
+	else
+		pr_err("loading BPF programs: %s%s%s (memtap check tells what this kernel lacks)",
+		       strerror(-err), last_libbpf[0] ? ": " : "", last_libbpf);
+	return err;
+}
+
+int progs__load(const struct progs_opts *opts, const struct features *f, struct progs **out)
+{
+	struct progs *p = calloc(1, sizeof(*p));
+	size_t i;
+	int err;
+
+	*out = NULL;
+	if (!p)
+		return -ENOMEM;
+	p->features = f;
+	p->opts = *opts;
+	libbpf_set_print(on_libbpf);
+	for (i = 0; i < MT_ARRAY_SIZE(layers); i++) {
+		err = load_layer(p, i);
+		if (err && i == 0) {
+			progs__free(p);
+			return explain(err);
+		}
+		if (err) {
+			progs__free(p);
+			return err;
+		}
+	}
+	*out = p;
+	return 0;
+}
+
+void progs__free(struct progs *p)
+{
+	size_t i;
+
+	if (!p)
+		return;
+	progs__lifecycle_stop(p);
+	for (i = 0; i < p->n_clones; i++)
+		close(p->clones[i].fd);
+	for (i = 0; i < p->n_progs; i++)
+		free(p->progs[i].why);
+	for (i = p->n_objs; i > 0; i--)
+		bpf_object__close(p->objs[i - 1]);
+	free(p->objs);
+	free(p->progs);
+	free(p->clones);
+	free(p);
+}
+
+int progs__map(const struct progs *p, const char *name)
+{
+	return bpf_object__find_map_fd_by_name(p->objs[0], name);
+}
+
+static const struct prog *find(const struct progs *p, const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < p->n_progs; i++)
+		if (strcmp(p->progs[i].name, name) == 0)
+			return &p->progs[i];
+	return NULL;
+}
+
+const char *progs__why(const struct progs *p, const char *name)
+{
+	const struct prog *g = find(p, name);
+
+	if (!g)
+		return "no such program";
+	return g->base ? NULL : g->why;
+}
+
+static void patch(struct bpf_insn *insns, size_t n, uint32_t magic, uint32_t value)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (insns[i].code == (BPF_ALU64 | BPF_MOV | BPF_K) && insns[i].imm == (__s32)magic)
+			insns[i].imm = (__s32)value;
+}
+
+static int make_clone(struct progs *p, const struct prog *g, uint32_t attach_type, uint32_t site,
+		      uint32_t mode)
+{
+	size_t n = bpf_program__insn_cnt(g->base);
+	LIBBPF_OPTS(bpf_prog_load_opts, o, .expected_attach_type = attach_type);
+	struct bpf_insn *insns = malloc(n * sizeof(*insns));
+	char name[16];
+	int fd;
+
+	if (!insns)
+		return -ENOMEM;
+	memcpy(insns, bpf_program__insns(g->base), n * sizeof(*insns));
+	patch(insns, n, MT_PATCH_MODE, mode);
+	patch(insns, n, MT_PATCH_SITE, site);
+	o.prog_flags = mode & MT_MODE_SLEEPABLE ? BPF_F_SLEEPABLE : 0;
+	snprintf(name, sizeof(name), "mt_%.12s", g->name);
+	fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, name, "Dual BSD/GPL", insns, n, &o);
+	if (fd < 0)
+		fd = -errno;
+	free(insns);
+	return fd;
+}
+
+int progs__clone(struct progs *p, const char *name, uint32_t attach_type, uint32_t site)
+{
+	const struct prog *g = find(p, name);
+	bool cookie = attach_type || features__has(p->features, FEAT_COOKIE);
+	uint32_t mode = (cookie ? MT_MODE_COOKIE : 0) | (p->opts.cgroup ? MT_MODE_CGROUP : 0) |
+			(features__has(p->features, FEAT_SLEEPABLE) ? MT_MODE_SLEEPABLE : 0);
+	/* What a program can do without when this kernel refuses it there. */
+	static const uint32_t optional[] = { MT_MODE_SLEEPABLE, MT_MODE_CGROUP };
+	void *more;
+	size_t i;
+	int fd;
+
+	if (!g || !g->base)
+		return -ENOENT;
+	if (cookie)
+		site = 0;
+	for (i = 0; i < p->n_clones; i++)
+		if (p->clones[i].prog == g && p->clones[i].attach_type == attach_type &&
+		    p->clones[i].site == site)
+			return p->clones[i].fd;
+	fd = make_clone(p, g, attach_type, site, mode);
+	for (i = 0; fd < 0 && i < MT_ARRAY_SIZE(optional); i++) {
+		if (!(mode & optional[i]))
+			continue;
+		pr_debug("program %s: no variant with mode 0x%x: %s", name, mode, strerror(-fd));
+		if (optional[i] == MT_MODE_CGROUP && p->opts.cgroup) {
+			p->opts.cgroup = false;
+			pr_warn("this kernel cannot filter by cgroup: its present processes and their "
+				"children are traced");
+		}
+		mode &= ~optional[i];
+		fd = make_clone(p, g, attach_type, site, mode);
+	}
+	if (fd < 0)
+		return fd;
+	more = realloc(p->clones, (p->n_clones + 1) * sizeof(*p->clones));
+	if (!more) {
+		close(fd);
+		return -ENOMEM;
+	}
+	p->clones = more;
+	p->clones[p->n_clones++] = (struct clone){ g, attach_type, site, fd };
+	return fd;
+}
+
+int progs__lifecycle(struct progs *p)
+{
+	static const char *const names[] = { "life_fork", "life_exec", "life_exit" };
+	size_t i;
+
+	for (i = 0; i < MT_ARRAY_SIZE(names); i++) {
+		const struct prog *g = find(p, names[i]);
+		struct bpf_link *l = g && g->base ? bpf_program__attach(g->base) : NULL;
+
+		if (!l)
+			return g && g->base ? -errno : -ENOENT;
+		p->life[p->n_life++] = l;
+	}
+	return 0;
+}
+
+void progs__lifecycle_stop(struct progs *p)
+{
+	while (p->n_life)
+		bpf_link__destroy(p->life[--p->n_life]);
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The cheap place for an entry probe: the first instruction of a function that
+ * the kernel emulates, where that stands for the entry itself.
+ */
+#include "probe/func.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+/* The arguments do not survive longer than this in any function looked at. */
+#define MAX_WALK 32
+/* Entries of one jump table looked at; more do not fit a hand-written switch. */
+#define MAX_TABLE 4096
+
+static bool is_emulated(const struct elf_image *img, const struct insn *in, unsigned int emu)
+{
+	if (in->emulated)
+		return true;
+	if (in->kind == INSN_NOP_N)
+		return emu & SITE_EMU_MULTINOP;
+	return in->kind == INSN_NOP && img->machine == EM_AARCH64 && (emu & SITE_EMU_NOP);
+}
+
+static int fill(const struct elf_image *img, const struct insn *in, int sp_off, enum site_cost cost,
+		struct site *out)
+{
+	*out = (struct site){ .vaddr = in->addr, .sp_off = sp_off, .cost = cost };
+	snprintf(out->insn, sizeof(out->insn), "%s", in->text);
+	return elf_image__offset(img, in->addr, &out->off);
+}
+
+/* Straight line from the entry to the first emulated instruction, in *in and *sp_off. */
+static bool walk(const struct elf_image *img, uint64_t vaddr, uint64_t end, uint32_t args,
+		 unsigned int emu, struct insn *in, int *sp_off)
+{
+	const uint8_t *p;
+	size_t n;
+	int i;
+
+	*sp_off = 0;
+	for (i = 0; i < MAX_WALK && vaddr < end; i++) {
+		p = elf_image__rest(img, vaddr, &n);
+		n = p ? MT_MIN(n, end - vaddr) : 0;
+		if (!p || insn__decode(img->machine, INSN_FULL, p, n, vaddr, in))
+			return false;
+		if (is_emulated(img, in, emu))
+			return true;
+		if (in->kind != INSN_OTHER && in->kind != INSN_NOP && in->kind != INSN_NOP_N &&
+		    in->kind != INSN_PUSH)
+			return false;
+		if ((in->writes & args) || in->sp_lost)
+			return false;
+		*sp_off -= in->sp_delta;
+		vaddr += in->len;
+	}
+	return false;
+}
+
+/*
+ * Can a jump table of f lead into [from, to]? x86-64: every `lea` of a constant
+ * may be a table of 32-bit distances from itself, and is read until an entry
+ * leaves the function; that reads too much rather than too little.
+ */
+static bool table_leads_into(const struct elf_image *img, const struct func *f, uint64_t from,
+			     uint64_t to)
+{
+	size_t i, k, n;
+
+	for (i = 0; i < f->n; i++) {
+		uint64_t table = f->v[i].value;
+		const uint8_t *p = table ? elf_image__rest(img, table, &n) : NULL;
+
+		for (k = 0; p && k < MT_MIN(n / 4, (size_t)MAX_TABLE); k++) {
+			uint64_t t = table + (uint64_t)(int64_t)(int32_t)rd32(p + k * 4);
+
+			if (t < f->start || t >= f->end)
+				break;
+			if (t >= from && t <= to)
+				return true;
+		}
+	}
+	return false;
+}
+
+/* Does a branch of [start, end) lead into [from, to]? Undecodable: yes. */
+static bool leads_into(struct elf_image *img, uint64_t start, uint64_t end, uint64_t from,
+		       uint64_t to, bool follow)
+{
+	bool yes = true, table = false;
+	const struct fde *last = NULL;
+	struct func f;
+	size_t i;
+
+	if (func__decode(img, start, end, INSN_FULL, &f))
+		return true;
+	if (!f.exact)
+		goto out;
+	for (i = 0; i < f.n; i++) {
+		const struct insn *in = &f.v[i];
+		const struct fde *cold;
+
+		if (in->kind == INSN_JMP_IND && func__is_switch(&f, i))
+			table = true;
+		if (in->kind != INSN_JMP && in->kind != INSN_JCC)
+			continue;
+		if (in->target >= from && in->target <= to)
+			goto out;
+		if (!follow || (in->target >= start && in->target < end))
+			continue;
+		cold = elf_image__fde_at(img, in->target);
+		if (!cold || cold == last || !fde__is_part_of(img, cold, start, end))
+			continue;
+		last = cold;
+		if (leads_into(img, cold->start, cold->end, from, to, false))
+			goto out;
+	}
+	/* aarch64 tables are bytes or halves of unknown number: not resolved */
+	if (table && (img->machine != EM_X86_64 || table_leads_into(img, &f, from, to)))
+		goto out;
+	yes = false;
+out:
+	func__free(&f);
+	return yes;
+}
+
+/* A second symbol between the entry and the site is a second way in. */
+static bool other_entry(struct elf_image *img, uint64_t vaddr, uint64_t site)
+{
+	size_t lo, hi;
+
+	return elf_image__symbols_in(img, vaddr + 1, site + 1, &lo, &hi) || lo != hi;
+}
+
+int site__entry(struct elf_image *img, uint64_t vaddr, int nargs, unsigned int emu,
+		struct site *out)
+{
+	struct insn entry, in;
+	struct fde bounds;
+	const uint8_t *p;
+	bool bounded;
+	int sp_off;
+	size_t n;
+
+	p = elf_image__rest(img, vaddr, &n);
+	if (!p || !(elf_image__seg(img, vaddr)->flags & PF_X))
+		return -ERANGE;
+	if (insn__decode(img->machine, INSN_FULL, p, n, vaddr, &entry))
+		return -EINVAL;
+	bounded = !func__bounds(img, vaddr, &bounds);
+	if (!walk(img, vaddr, bounded ? bounds.end : vaddr + n, insn__arg_mask(img->machine, nargs),
+		  emu, &in, &sp_off))
+		goto stay;
+	if (in.addr == vaddr) /* nothing to gain or lose by looking further */
+		return fill(img, &in, 0, SITE_EMULATED, out);
+	if (other_entry(img, vaddr, in.addr))
+		goto stay;
+	/*
+	 * Without bounds branches back cannot be looked for. None can lead to the
+	 * first push, as each time round would move the stack.
+	 */
+	if (bounded ? leads_into(img, bounds.start, bounds.end, vaddr, in.addr, true)
+		    : in.kind != INSN_PUSH)
+		goto stay;
+	return fill(img, &in, sp_off, SITE_EMULATED, out);
+stay:
+	return fill(img, &entry, 0, is_emulated(img, &entry, emu) ? SITE_EMULATED : SITE_STEPPED,
+		    out);
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The dynamic linker's cache, as a process sees it: name -> path. */
+#include "target/ldcache.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "target/target.h"
+
+/* glibc sysdeps/generic/dl-cache.h: CACHEMAGIC_VERSION_NEW and its structs. */
+#define MAGIC_NEW "glibc-ld.so.cache1.1"
+#define MAGIC_OLD "ld.so-1.7.0"
+#define CACHE_MAX (64u << 20)
+
+struct head {
+	char magic[20];
+	uint32_t nlibs;
+	uint32_t len_strings;
+	uint32_t unused[5];
+};
+
+struct entry {
+	int32_t flags;
+	uint32_t key, value;
+	uint32_t osversion;
+	uint64_t hwcap;
+};
+
+struct old_head {
+	char magic[12];
+	uint32_t nlibs;
+};
+
+int ldcache__each(pid_t pid, int (*fn)(void *ctx, const char *name, const char *path), void *ctx)
+{
+	char file[64], *buf, *base;
+	struct head h;
+	struct old_head o;
+	size_t left, i;
+	ssize_t len;
+	int r = 0;
+
+	snprintf(file, sizeof(file), "/proc/%d/root/etc/ld.so.cache", (int)pid);
+	len = file__read(file, CACHE_MAX, &buf);
+	if (len < 0)
+		return 0;
+	base = buf;
+	left = (size_t)len;
+	if (left > sizeof(o) && memcmp(base, MAGIC_OLD, sizeof(MAGIC_OLD) - 1) == 0) {
+		/* The old table (12-byte entries) first, then the new one, 8-aligned. */
+		size_t skip;
+
+		memcpy(&o, base, sizeof(o));
+		skip = (sizeof(o) + (size_t)o.nlibs * 12 + 7) & ~(size_t)7;
+		if (skip >= left)
+			goto out;
+		base += skip;
+		left -= skip;
+	}
+	if (left < sizeof(h) || memcmp(base, MAGIC_NEW, sizeof(h.magic)) != 0)
+		goto out;
+	memcpy(&h, base, sizeof(h));
+	if (h.nlibs > (left - sizeof(h)) / sizeof(struct entry))
+		goto out;
+	for (i = 0; !r && i < h.nlibs; i++) {
+		struct entry e;
+
+		memcpy(&e, base + sizeof(h) + i * sizeof(e), sizeof(e));
+		/* The buffer ends in a NUL of its own, so a text in bounds ends too. */
+		if (e.key < left && e.value < left)
+			r = fn(ctx, base + e.key, base + e.value);
+	}
+out:
+	free(buf);
+	return r;
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Internal to target/: the dynamic linker's cache of a process. */
+#ifndef MEMTAP_LDCACHE_H
+#define MEMTAP_LDCACHE_H
+
+#include <sys/types.h>
+
+/* fn for each entry until it returns non-zero; returns that. A missing or odd cache: 0. */
+int ldcache__each(pid_t pid, int (*fn)(void *ctx, const char *name, const char *path), void *ctx);
+
+#endif

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Processes: identity, names, environment, enumeration. */
+#include "target/target.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+
+#define STAT_MAX   4096
+#define STATUS_MAX 65536
+#define ENV_MAX    (4u << 20) /* the kernel's own limit for one exec is of this order */
+
+static ssize_t read_proc(pid_t pid, const char *what, size_t max, char **out)
+{
+	char path[64];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, what);
+	n = file__read(path, max, out);
+	return n == -ENOENT ? -ESRCH : n;
+}
+
+int proc__start(pid_t pid, uint32_t *start)
+{
+	unsigned long long v;
+	char *buf, *p;
+	ssize_t n = read_proc(pid, "stat", STAT_MAX, &buf);
+	int field, err = -ESRCH;
+
+	if (n < 0)
+		return (int)n;
+	/* comm may hold anything, also ") 1 2": fields count from the last ')'. */
+	p = strrchr(buf, ')');
+	for (field = 2; p && field < 22; field++)
+		p = strchr(p + 1, ' ');
+	if (p && sscanf(p, " %llu", &v) == 1) {
+		*start = (uint32_t)v;
+		err = 0;
+	}
+	free(buf);
+	return err;
+}
+
+int proc__comm(pid_t pid, char out[16])
+{
+	char *buf;
+	ssize_t n = read_proc(pid, "comm", 64, &buf);
+
+	if (n < 0)
+		return (int)n;
+	buf[strcspn(buf, "\n")] = '\0';
+	snprintf(out, 16, "%.15s", buf);
+	free(buf);
+	return 0;
+}
+
+/* The rest of the line of /proc/PID/status that starts with `key`, malloced. */
+static char *status_line(pid_t pid, const char *key)
+{
+	char *buf, *p, *line = NULL;
+	size_t n = strlen(key);
+
+	if (read_proc(pid, "status", STATUS_MAX, &buf) < 0)
+		return NULL;
+	for (p = buf; p && *p; p = strchr(p, '\n')) {
+		if (*p == '\n')
+			p++;
+		if (strncmp(p, key, n) == 0 && p[n] == ':') {
+			line = strndup(p + n + 1, strcspn(p + n + 1, "\n"));
+			break;
+		}
+	}
+	free(buf);
+	return line;
+}
+
+uint32_t proc__nspid(pid_t pid)
+{
+	char *line = status_line(pid, "NSpid"), *p;
+	uint32_t v = (uint32_t)pid;
+
+	if (line) {
+		p = strrchr(line, '\t');
+		v = (uint32_t)strtoul(p ? p + 1 : line, NULL, 10);
+	}
+	free(line);
+	return v ? v : (uint32_t)pid;
+}
+
+bool proc__has_seccomp(pid_t pid)
+{
+	char *line = status_line(pid, "Seccomp");
+	bool yes = line && strtoul(line, NULL, 10) == 2;
+
+	free(line);
+	return yes;
+}
+
+char *proc__env(pid_t pid, const char *name)
+{
+	size_t n = strlen(name);
+	char *buf, *v = NULL;
+	ssize_t len = read_proc(pid, "environ", ENV_MAX, &buf), i;
+
+	if (len < 0)
+		return NULL;
+	for (i = 0; i < len; i += (ssize_t)strlen(buf + i) + 1) {
+		if (strncmp(buf + i, name, n) == 0 && buf[i + (ssize_t)n] == '=') {
+			v = strdup(buf + i + n + 1);
+			break;
+		}
+	}
+	free(buf);
+	return v;
+}
+
+int proc__each(int (*fn)(void *ctx, pid_t pid), void *ctx)
+{
+	DIR *d = opendir("/proc");
+	struct dirent *e;
+	int r = 0;
+
+	if (!d)
+		return -errno;
+	while (!r && (e = readdir(d))) {
+		if (isdigit((unsigned char)e->d_name[0]))
+			r = fn(ctx, (pid_t)atoi(e->d_name));
+	}
+	closedir(d);
+	return r;
+}
+
+static bool base_is(const char *path, const char *name)
+{
+	const char *slash = strrchr(path, '/');
+
+	return strcmp(slash ? slash + 1 : path, name) == 0;
+}
+
+bool proc__named(pid_t pid, const char *name)
+{
+	char comm[16], *buf;
+	ssize_t len, second;
+	bool yes = false;
+
+	if (proc__comm(pid, comm))
+		return false;
+	/* The kernel keeps 15 bytes of the name. */
+	if (strncmp(comm, name, 15) == 0)
+		return strlen(name) <= 15 || strlen(comm) == 15;
+	len = read_proc(pid, "cmdline", 1u << 20, &buf);
+	if (len <= 0)
+		return false;
+	yes = base_is(buf, name);
+	second = (ssize_t)strlen(buf) + 1;
+	if (!yes && second < len)
+		yes = base_is(buf + second, name);
+	free(buf);
+	return yes;
+}
