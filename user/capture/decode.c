@@ -134,7 +134,7 @@ static void pta_types(const struct mt_pta *r, enum pta_layout layout, int *type,
 	case PTA_LAYOUT_B:
 		*type = r->raw[2];
 		/* 2.7.1: workspace records of layout B have no reserved and active bytes. */
-		*component = layout == PTA_LAYOUT_B && !r->reserved && !r->active && r->allocated;
+		*component = layout == PTA_LAYOUT_B && !r->reserved && !r->active;
 		break;
 	default:
 		*type = r->size < 0;
