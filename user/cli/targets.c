@@ -401,6 +401,7 @@ void session__on_map(void *ctx, const struct map_event *e)
 	struct scan c = { .s = s, .pid = e->pid };
 	struct mapping m;
 	struct mt_target t;
+	const struct probed_file *f;
 	bool wanted, ours;
 	int fd;
 
@@ -427,11 +428,12 @@ void session__on_map(void *ctx, const struct map_event *e)
 	fd = mapping__open(e->pid, &m);
 	if (fd < 0)
 		return;
-	if (prober__add(s->prober, fd, e->path, e->pid) > 0) {
-		uint64_t now = clock__boot();
-
-		note_late(s, e->path, e->pid, now > e->time ? now - e->time : 0);
-	}
+	prober__add(s->prober, fd, e->path, e->pid);
+	f = prober__file_of(s->prober, fd);
+	/* Now, or while its program was being looked through: later than it was mapped. */
+	if (f && f->attached && s->t_attached && e->time > s->t_attached &&
+	    f->attach_time > e->time)
+		note_late(s, e->path, e->pid, f->attach_time - e->time);
 	close(fd);
 }
 
