@@ -389,13 +389,8 @@ int session__run(struct session *s)
 	}
 	if (!err) {
 		report_attached(s);
-		if (s->child_go > 0) {
-			if (write(s->child_go, "g", 1) != 1)
-				err = -errno;
-			close(s->child_go);
-			s->child_go = -1;
-		}
-		if (prober__attached(s->prober) == 0 && !s->watch) {
+		err = session__release(s);
+		if (!err && prober__attached(s->prober) == 0 && !s->watch) {
 			pr_err("nothing to probe, and new mappings cannot be watched");
 			err = -ENOENT;
 		}

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -242,15 +243,15 @@ int session__find_targets(struct session *s)
 /* Makes the child of `-- CMD`, which waits for its probes before it executes. */
 int session__spawn(struct session *s)
 {
-	int p[2];
+	int p[2], err;
 	pid_t pid;
 
-	if (pipe(p))
+	/* The end of the child closes when it executes; before that it may say why not. */
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, p))
 		return -errno;
 	pid = fork();
 	if (pid < 0) {
-		int err = -errno;
-
+		err = -errno;
 		close(p[0]);
 		close(p[1]);
 		return err;
@@ -262,17 +263,36 @@ int session__spawn(struct session *s)
 		close(p[1]);
 		if (read(p[0], &c, 1) != 1)
 			_exit(127);
-		close(p[0]);
 		sigemptyset(&none);
 		sigprocmask(SIG_SETMASK, &none, NULL);
 		execvp(s->opts.cmd[0], s->opts.cmd);
-		fprintf(stderr, "memtap: %s: %s\n", s->opts.cmd[0], strerror(errno));
+		err = errno;
+		if (write(p[0], &err, sizeof(err)) < 0)
+			_exit(126);
 		_exit(127);
 	}
 	close(p[0]);
 	s->child = pid;
 	s->child_go = p[1];
 	return add_target(s, pid);
+}
+
+/* Lets it execute. 0, or -errno when there is no such program. */
+int session__release(struct session *s)
+{
+	int err = 0;
+
+	if (s->child_go <= 0)
+		return 0;
+	if (write(s->child_go, "g", 1) != 1)
+		err = errno;
+	else if (read(s->child_go, &err, sizeof(err)) < 0)
+		err = errno;
+	close(s->child_go);
+	s->child_go = -1;
+	if (err)
+		pr_err("%s: %s", s->opts.cmd[0], strerror(err));
+	return -err;
 }
 
 /* ---- probing them ---- */
