@@ -170,6 +170,36 @@ static int scan_process(struct scan *c)
 	return 0;
 }
 
+/* A command that has not begun yet: its file, by the rules of execvp(3). */
+static void scan_command(struct scan *c, const char *name)
+{
+	const char *list = getenv("PATH");
+	char path[PATH_MAX];
+	struct elf_image *img;
+
+	if (strchr(name, '/')) {
+		if (!realpath(name, path))
+			return;
+	} else {
+		for (;; list++) {
+			size_t n = list ? strcspn(list, ":") : 0;
+
+			if (!list || (size_t)snprintf(path, sizeof(path), "%.*s/%s", (int)n, list, name) >=
+					     sizeof(path))
+				return;
+			if (!access(path, X_OK))
+				break;
+			list += n;
+			if (!*list)
+				return;
+		}
+	}
+	if (elf_image__open(path, &img))
+		return; /* a script: its interpreter is seen when it starts */
+	add_runpath(c, elf_image__runpath(img), path);
+	elf_image__close(img);
+}
+
 /* ---- the initial set ---- */
 
 static int by_name(void *ctx, pid_t pid)
@@ -354,6 +384,8 @@ int session__probe_targets(struct session *s)
 		size_t pos = 0;
 
 		prev = &key;
+		if (c.pid == s->child)
+			scan_command(&c, s->opts.cmd[0]);
 		err = scan_process(&c);
 		while (hmap__next(&c.names, &pos, &k, NULL))
 			hmap__put(&have, k, NULL);
