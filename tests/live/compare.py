@@ -16,12 +16,7 @@ BLOCKS = ('MALLOC', 'FREE')
 
 
 def row_key(row):
-    if row['event'] in BLOCKS:
-        id_ = row['ptr']
-    elif row['event'] == 'MSTX' and row['type'] != 'Range_end':
-        id_ = row['name']
-    else:
-        id_ = None
+    id_ = row['ptr'] if row['event'] in BLOCKS else None
     return row['pid'], row['tid'], row['event'], row['type'], id_
 
 
@@ -91,8 +86,8 @@ def brief(row):
             f'boot {row.get("boot")} dev {row["device"]} ptr {row["ptr"]} {row["attr"]}')
 
 
-def compare(rows, records, summary, rules, offset=None, eps=2000, skip=(), window=None):
-    """skip: keys (event, type) that were filtered out by an option."""
+def compare(rows, records, summary, rules, offset=None, eps=2000, skip=(), window=None, keep=None):
+    """skip: keys (event, type) that were filtered out by an option; keep: what else decides."""
     report = Report()
     if window:
         begin, end = window
@@ -107,7 +102,7 @@ def compare(rows, records, summary, rules, offset=None, eps=2000, skip=(), windo
 
     due, got = collections.defaultdict(list), collections.defaultdict(list)
     for e in T.expected(records, rules):
-        if (e.event, e.type) not in skip:
+        if (e.event, e.type) not in skip and (keep is None or keep(e)):
             due[e.key()].append(e)
             report.due += inside(e)
     for row in rows:

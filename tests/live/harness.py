@@ -132,10 +132,11 @@ class Process:
 class Job(Process):
     """sim-train with ground truth."""
 
-    def __init__(self, test, name, args, env=None, start=True, prefix=(), wait_end=False, exe=None):
+    def __init__(self, test, name, args, env=None, start=True, prefix=(), wait_end=False, exe=None,
+                 truth=True):
         self.truth_base = test.path(name + '.truth')
         self.held = not start or wait_end
-        argv = [*prefix, exe or sim('sim-train'), '--truth', self.truth_base, *args]
+        argv = [*prefix, exe or sim('sim-train'), *(['--truth', self.truth_base] if truth else []), *args]
         if self.held:
             argv.append('--wait')
         super().__init__(test, name, argv, env)

@@ -133,7 +133,10 @@ static void pta_types(const struct mt_pta *r, enum pta_layout layout, int *type,
 	case PTA_LAYOUT_A:
 	case PTA_LAYOUT_B:
 		*type = r->raw[2];
-		/* 2.7.1: workspace records of layout B have no reserved and active bytes. */
+		/*
+		 * 2.7.1: workspace records of layout B have no reserved and active bytes. A
+		 * block of the caching allocator lies in a segment that is still reserved.
+		 */
 		*component = layout == PTA_LAYOUT_B && !r->reserved && !r->active;
 		break;
 	default:

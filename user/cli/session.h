@@ -95,6 +95,7 @@ void session__on_map(void *ctx, const struct map_event *e);
 /* Any target left? */
 bool session__alive(struct session *s);
 int session__spawn(struct session *s);
+int session__release(struct session *s);
 
 /* pump.c: records to rows. */
 void session__deliver(struct session *s, bool final);

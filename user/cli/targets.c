@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -169,6 +170,36 @@ static int scan_process(struct scan *c)
 	return 0;
 }
 
+/* A command that has not begun yet: its file, by the rules of execvp(3). */
+static void scan_command(struct scan *c, const char *name)
+{
+	const char *list = getenv("PATH");
+	char path[PATH_MAX];
+	struct elf_image *img;
+
+	if (strchr(name, '/')) {
+		if (!realpath(name, path))
+			return;
+	} else {
+		for (;; list++) {
+			size_t n = list ? strcspn(list, ":") : 0;
+
+			if (!list || (size_t)snprintf(path, sizeof(path), "%.*s/%s", (int)n, list, name) >=
+					     sizeof(path))
+				return;
+			if (!access(path, X_OK))
+				break;
+			list += n;
+			if (!*list)
+				return;
+		}
+	}
+	if (elf_image__open(path, &img))
+		return; /* a script: its interpreter is seen when it starts */
+	add_runpath(c, elf_image__runpath(img), path);
+	elf_image__close(img);
+}
+
 /* ---- the initial set ---- */
 
 static int by_name(void *ctx, pid_t pid)
@@ -242,15 +273,15 @@ int session__find_targets(struct session *s)
 /* Makes the child of `-- CMD`, which waits for its probes before it executes. */
 int session__spawn(struct session *s)
 {
-	int p[2];
+	int p[2], err;
 	pid_t pid;
 
-	if (pipe(p))
+	/* The end of the child closes when it executes; before that it may say why not. */
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, p))
 		return -errno;
 	pid = fork();
 	if (pid < 0) {
-		int err = -errno;
-
+		err = -errno;
 		close(p[0]);
 		close(p[1]);
 		return err;
@@ -262,17 +293,36 @@ int session__spawn(struct session *s)
 		close(p[1]);
 		if (read(p[0], &c, 1) != 1)
 			_exit(127);
-		close(p[0]);
 		sigemptyset(&none);
 		sigprocmask(SIG_SETMASK, &none, NULL);
 		execvp(s->opts.cmd[0], s->opts.cmd);
-		fprintf(stderr, "memtap: %s: %s\n", s->opts.cmd[0], strerror(errno));
+		err = errno;
+		if (write(p[0], &err, sizeof(err)) < 0)
+			_exit(126);
 		_exit(127);
 	}
 	close(p[0]);
 	s->child = pid;
 	s->child_go = p[1];
 	return add_target(s, pid);
+}
+
+/* Lets it execute. 0, or -errno when there is no such program. */
+int session__release(struct session *s)
+{
+	int err = 0;
+
+	if (s->child_go <= 0)
+		return 0;
+	if (write(s->child_go, "g", 1) != 1)
+		err = errno;
+	else if (read(s->child_go, &err, sizeof(err)) < 0)
+		err = errno;
+	close(s->child_go);
+	s->child_go = -1;
+	if (err)
+		pr_err("%s: %s", s->opts.cmd[0], strerror(err));
+	return -err;
 }
 
 /* ---- probing them ---- */
@@ -334,6 +384,8 @@ int session__probe_targets(struct session *s)
 		size_t pos = 0;
 
 		prev = &key;
+		if (c.pid == s->child)
+			scan_command(&c, s->opts.cmd[0]);
 		err = scan_process(&c);
 		while (hmap__next(&c.names, &pos, &k, NULL))
 			hmap__put(&have, k, NULL);
@@ -401,6 +453,7 @@ void session__on_map(void *ctx, const struct map_event *e)
 	struct scan c = { .s = s, .pid = e->pid };
 	struct mapping m;
 	struct mt_target t;
+	const struct probed_file *f;
 	bool wanted, ours;
 	int fd;
 
@@ -427,11 +480,12 @@ void session__on_map(void *ctx, const struct map_event *e)
 	fd = mapping__open(e->pid, &m);
 	if (fd < 0)
 		return;
-	if (prober__add(s->prober, fd, e->path, e->pid) > 0) {
-		uint64_t now = clock__boot();
-
-		note_late(s, e->path, e->pid, now > e->time ? now - e->time : 0);
-	}
+	prober__add(s->prober, fd, e->path, e->pid);
+	f = prober__file_of(s->prober, fd);
+	/* Now, or while its program was being looked through: later than it was mapped. */
+	if (f && f->attached && s->t_attached && e->time > s->t_attached &&
+	    f->attach_time > e->time)
+		note_late(s, e->path, e->pid, f->attach_time - e->time);
 	close(fd);
 }
 

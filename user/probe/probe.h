@@ -299,6 +299,8 @@ void prober__free(struct prober *pr); /* detaches */
  * 1 newly probed, 0 known already or nothing wanted in it, -errno.
  */
 int prober__add(struct prober *pr, int fd, const char *path, pid_t pid);
+/* What is known of the file behind fd, NULL if it is not probed. */
+const struct probed_file *prober__file_of(const struct prober *pr, int fd);
 /* The file and definition of a site number; NULL for an unknown one. */
 const struct probed_file *prober__site_file(const struct prober *pr, unsigned int site);
 const char *prober__site_name(const struct prober *pr, unsigned int site);

@@ -439,6 +439,19 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
+const struct probed_file *prober__file_of(const struct prober *pr, int fd)
+{
+	struct stat st;
+	size_t i;
+
+	if (fstat(fd, &st))
+		return NULL;
+	for (i = 0; i < pr->n_files; i++)
+		if (pr->files[i]->dev == st.st_dev && pr->files[i]->ino == st.st_ino)
+			return pr->files[i];
+	return NULL;
+}
+
 int prober__add(struct prober *pr, int fd, const char *path, pid_t pid)
 {
 	struct batch b = { .pr = pr, .pid = pid };
