@@ -71,5 +71,3 @@ int ms_free_e(struct pt_regs *ctx)
 	EMIT_CALL_TEXT(mt_call_name, &p, p.now, &f, 0, f.a[3]);
 	return 0;
 }
-
-char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -167,5 +167,3 @@ int py_ret(struct pt_regs *ctx)
 		guard__drop(&p, MT_GUARD_PYMSTX);
 	return 0;
 }
-
-char LICENSE[] SEC("license") = "Dual BSD/GPL";
