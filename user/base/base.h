@@ -68,9 +68,9 @@ struct hkey {
 
 struct hmap {
 	struct hslot *slots;
-	size_t n;    /* live entries */
+	size_t n; /* live entries */
 	size_t used; /* live + deleted */
-	size_t cap;  /* power of two, 0 before the first insert */
+	size_t cap; /* power of two, 0 before the first insert */
 };
 
 /* Value of a key; NULL if absent. Valid until the next insert. */
@@ -100,6 +100,12 @@ int fd__write_all(int fd, const void *p, size_t n);
  * most `max` bytes. Caller frees *out. Returns length or -errno (-EFBIG).
  */
 ssize_t file__read(const char *path, size_t max, char **out);
+
+/*
+ * Raise the priority of the calling thread to a nice value, where that is
+ * permitted and nobody has chosen another one than 0.
+ */
+void thread__nice(int value);
 
 /* ---- clocks, ns ---- */
 uint64_t clock__boot(void);

@@ -19,11 +19,11 @@
  * An event waits so long for older ones of other threads: with the tick and a
  * write it is on disk within 1 s (design.md, Wire and events).
  */
-#define WINDOW_NS  800000000ULL
-#define TICK_MS    20
-#define FLUSH_MS   60
-#define STATUS_MS  500
-#define LOSSES_MS  1000
+#define WINDOW_NS 800000000ULL
+#define TICK_MS 20
+#define FLUSH_MS 60
+#define STATUS_MS 500
+#define LOSSES_MS 1000
 
 static void on_row(void *ctx, const struct row *r)
 {
@@ -191,8 +191,10 @@ static int attach(struct session *s)
 	}
 	err = mapwatch__open(&s->watch);
 	if (err)
-		pr_warn("new mappings cannot be watched: %s; libraries loaded later are only probed if "
-			"their file is known now", strerror(-err));
+		pr_warn("new mappings cannot be watched: %s; libraries loaded later are only "
+			"probed if "
+			"their file is known now",
+			strerror(-err));
 	if (s->opts.cmd) {
 		err = session__spawn(s);
 		if (err)
@@ -230,7 +232,8 @@ static void report_attached(struct session *s)
 	}
 	pr_info("all probes attached: %zu in %zu files by %s in %.0f ms; %zu processes%s",
 		prober__attached(s->prober), files, prober__mechanism(s->prober),
-		(double)s->attach_ns / 1e6, s->n_targets, failed ? " (some probes failed, see above)" : "");
+		(double)s->attach_ns / 1e6, s->n_targets,
+		failed ? " (some probes failed, see above)" : "");
 }
 
 static int poll_add(int ep, int fd, int what)
@@ -296,8 +299,8 @@ static void tick(struct session *s)
 
 		if (err && !s->write_err) {
 			s->write_err = err;
-			pr_err("writing to %s: %s; the capture stops, what is written stays", s->opts.dir,
-			       strerror(-err));
+			pr_err("writing to %s: %s; the capture stops, what is written stays",
+			       s->opts.dir, strerror(-err));
 			s->stopping = true;
 		}
 	}
@@ -314,6 +317,8 @@ static void tick(struct session *s)
 
 static void loop(struct session *s, int ep, int sig, int timer)
 {
+	/* Here and not earlier: a command that was started inherits nothing. */
+	thread__nice(-5);
 	while (!s->stopping) {
 		struct epoll_event ev[16];
 		int n = epoll_wait(ep, ev, MT_ARRAY_SIZE(ev), 100), i;
