@@ -15,21 +15,34 @@ mkdir -p /tmp/out
 memtap check >/tmp/out/check.txt 2>&1
 memtap check --json >/tmp/out/check.json 2>/dev/null
 
+# The job waits until all probes are attached and again before it exits, so that all it did is
+# inside the window.
 run() { # NAME SIM-OPTIONS
 	name=$1
 	shift
-	/sim/sim-train --seconds 12 --truth /tmp/out/$name.truth --quiet "$@" >/tmp/out/$name.sim 2>&1 &
+	mkfifo /tmp/go
+	/sim/sim-train --wait --truth /tmp/out/$name.truth --quiet "$@" </tmp/go >/tmp/out/$name.sim 2>&1 &
 	sim=$!
-	sleep 1
-	memtap record -p $sim -d 4 -o /tmp/out/$name --summary-json /tmp/out/$name.json >/tmp/out/$name.txt 2>&1
+	exec 3>/tmp/go
+	until grep -q READY /tmp/out/$name.sim; do sleep 0.2; done
+	memtap record -p $sim -o /tmp/out/$name --summary-json /tmp/out/$name.json >/tmp/out/$name.txt 2>&1 &
+	tap=$!
+	until grep -q 'probes attached\|error' /tmp/out/$name.txt; do sleep 0.2; done
+	echo go >&3
+	until grep -q DONE /tmp/out/$name.sim || ! kill -0 $sim; do sleep 0.2; done
+	kill -INT $tap
+	wait $tap
 	echo $? >/tmp/out/$name.status
+	echo end >&3
+	exec 3>&-
 	wait $sim
 	echo $? >/tmp/out/$name.simstatus
+	rm /tmp/go
 	cat /tmp/out/$name.txt
 }
-run main --threads 2 --devices 2 --rate 400
-run ranks --threads 1 --ranks 2 --rate 200 --layout b
-MEMTAP_DISABLE=multi,session,cookie,sleepable run plain --threads 2 --rate 300
+run main --threads 2 --devices 2 --steps 12
+run ranks --threads 1 --ranks 2 --steps 8 --layout b
+MEMTAP_DISABLE=multi,session,cookie,sleepable run plain --threads 2 --steps 8 --late-dlopen 1
 echo "TESTS-RUN"
 cd /tmp/out && tar c . | gzip -9 | base64 >/dev/ttyS1
 sync

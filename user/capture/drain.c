@@ -131,7 +131,7 @@ static bool over_limit(struct drain *d)
 
 static void consume(struct drain *d)
 {
-	int n;
+	int n = -EAGAIN;
 
 	do {
 		pthread_mutex_lock(&d->lock);

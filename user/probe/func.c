@@ -164,17 +164,12 @@ bool code__is_stub(const struct elf_image *img, uint64_t vaddr)
 	return false;
 }
 
-bool fde__is_part_of(struct elf_image *img, const struct fde *fde, uint64_t start, uint64_t end)
+bool fde__leads_back(struct elf_image *img, const struct fde *fde, uint64_t start, uint64_t end)
 {
-	struct fde_detail d;
 	struct func f;
 	bool back = false;
 	size_t i;
 
-	if (code__is_stub(img, fde->start) || elf_image__fde_detail(img, fde, &d) || d.signal)
-		return false;
-	if (d.starts_framed)
-		return true;
 	if (func__decode(img, fde->start, fde->end, INSN_FLOW, &f))
 		return false;
 	for (i = 0; i < f.n && !back; i++)
@@ -182,6 +177,15 @@ bool fde__is_part_of(struct elf_image *img, const struct fde *fde, uint64_t star
 			back = f.v[i].target > start && f.v[i].target < end;
 	func__free(&f);
 	return back;
+}
+
+bool fde__is_part_of(struct elf_image *img, const struct fde *fde, uint64_t start, uint64_t end)
+{
+	struct fde_detail d;
+
+	if (code__is_stub(img, fde->start) || elf_image__fde_detail(img, fde, &d) || d.signal)
+		return false;
+	return d.starts_framed || fde__leads_back(img, fde, start, end);
 }
 
 int func__bounds(struct elf_image *img, uint64_t vaddr, struct fde *out)

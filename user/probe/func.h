@@ -32,6 +32,8 @@ bool code__is_stub(const struct elf_image *img, uint64_t vaddr);
  * Such a piece starts with a frame already there, or jumps back.
  */
 bool fde__is_part_of(struct elf_image *img, const struct fde *fde, uint64_t start, uint64_t end);
+/* Does a branch of `fde` lead back into [start, end), behind its first byte? */
+bool fde__leads_back(struct elf_image *img, const struct fde *fde, uint64_t start, uint64_t end);
 /* Bounds of the function at vaddr: its FDE, else its symbol. 0 or -ENOENT. */
 int func__bounds(struct elf_image *img, uint64_t vaddr, struct fde *out);
 

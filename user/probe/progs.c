@@ -186,7 +186,7 @@ static int load_one(struct progs *p, size_t layer, const char *only, struct bpf_
 
 static int load_layer(struct progs *p, size_t layer)
 {
-	struct bpf_object *obj, *names = NULL;
+	struct bpf_object *obj = NULL, *names = NULL;
 	struct bpf_program *prog;
 	const void *bytes;
 	size_t size;

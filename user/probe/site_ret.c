@@ -8,6 +8,8 @@
 
 /* A function has its body and at most a few pieces split off. */
 #define MAX_PARTS 8
+/* Entries of one jump table looked at. */
+#define MAX_TABLE 4096
 
 struct part {
 	struct func f;
@@ -21,6 +23,7 @@ struct flow {
 	uint64_t *todo; /* addresses to go on from */
 	size_t ntodo, cap;
 	bool gaps; /* code is reached by tables or exceptions too */
+	bool tables;
 };
 
 static int add_part(struct flow *fl, uint64_t start, uint64_t end)
@@ -121,7 +124,7 @@ static int follow(struct flow *fl, uint64_t addr)
 		case INSN_JMP_IND:
 			if (!func__is_switch(&p->f, k))
 				return -EOPNOTSUPP;
-			fl->gaps = true;
+			fl->gaps = fl->tables = true;
 			return 0;
 		case INSN_RET:
 		case INSN_STOP:
@@ -139,6 +142,40 @@ static int drain(struct flow *fl)
 
 	while (!err && fl->ntodo)
 		err = follow(fl, fl->todo[--fl->ntodo]);
+	return err;
+}
+
+/*
+ * Cases of a switch may lie in a cold part that no direct branch leads to (rare:
+ * 4 of 45 switches of torch_npu 2.14.0). x86-64: a `lea` of a constant may be a
+ * table of 32-bit distances from itself; the first entry that leads out of the
+ * function ends it, or leads to such a part. Where the tables of aarch64 end is
+ * not known, and none is looked for.
+ */
+static int parts_of_tables(struct flow *fl)
+{
+	const struct func *f = &fl->parts[0].f;
+	size_t i, k, n;
+	int err = 0;
+
+	for (i = 0; i < f->n && !err; i++) {
+		uint64_t table = f->v[i].value, t = 0;
+		const uint8_t *p = NULL;
+		const struct fde *fde;
+
+		if (table && fl->img->machine == EM_X86_64)
+			p = elf_image__rest(fl->img, table, &n);
+		if (!p)
+			continue;
+		for (k = 0; k < MT_MIN(n / 4, (size_t)MAX_TABLE); k++) {
+			t = table + (uint64_t)(int64_t)(int32_t)rd32(p + k * 4);
+			if (t < f->start || t >= f->end)
+				break;
+		}
+		fde = elf_image__fde_at(fl->img, t);
+		if (fde && !part_of(fl, t) && fde__leads_back(fl->img, fde, f->start, f->end))
+			err = add_part(fl, fde->start, fde->end);
+	}
 	return err;
 }
 
@@ -219,6 +256,8 @@ int site__returns(struct elf_image *img, uint64_t vaddr, struct site *out, int m
 		err = later(&fl, bounds.start);
 	if (!err)
 		err = drain(&fl);
+	if (!err && fl.tables)
+		err = parts_of_tables(&fl);
 	if (!err && fl.gaps)
 		err = fill_gaps(&fl);
 	if (!err)

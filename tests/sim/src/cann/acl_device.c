@@ -19,9 +19,9 @@ static char contexts[MAXDEV][64]; /* a context handle is the address of its devi
 API aclError aclInitImpl(const char *cfg)
 {
 	uint64_t t0 = sim_truth_begin(), zero = 0;
-	aclError rc = atomic_compare_exchange_strong(&init_count, &zero, 1) ?
-			      ACL_SUCCESS :
-			      ACL_ERROR_REPEAT_INITIALIZE;
+	aclError rc = atomic_compare_exchange_strong(&init_count, &zero, 1)
+			      ? ACL_SUCCESS
+			      : ACL_ERROR_REPEAT_INITIALIZE;
 
 	SIM_TRUTH(t0, "aclInit", SIM_ARGS(U64(cfg)), .ret = rc);
 	return rc;

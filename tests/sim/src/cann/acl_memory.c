@@ -14,10 +14,10 @@
 static uint32_t rt_type(aclrtMemMallocPolicy pol)
 {
 	static const uint32_t page[] = {
-		RT_MEMORY_POLICY_HUGE_FIRST,	  RT_MEMORY_POLICY_HUGE_ONLY,
-		RT_MEMORY_POLICY_NORMAL_ONLY,	  RT_MEMORY_POLICY_HUGE_FIRST_P2P,
-		RT_MEMORY_POLICY_HUGE_ONLY_P2P,	  RT_MEMORY_POLICY_NORMAL_ONLY_P2P,
-		RT_MEMORY_POLICY_1G_ONLY,	  RT_MEMORY_POLICY_1G_ONLY_P2P,
+		RT_MEMORY_POLICY_HUGE_FIRST,	RT_MEMORY_POLICY_HUGE_ONLY,
+		RT_MEMORY_POLICY_NORMAL_ONLY,	RT_MEMORY_POLICY_HUGE_FIRST_P2P,
+		RT_MEMORY_POLICY_HUGE_ONLY_P2P, RT_MEMORY_POLICY_NORMAL_ONLY_P2P,
+		RT_MEMORY_POLICY_1G_ONLY,	RT_MEMORY_POLICY_1G_ONLY_P2P,
 	};
 	uint32_t t = page[pol & 7];
 
@@ -89,9 +89,8 @@ API aclError aclrtMallocForTaskSchedulerImpl(void **p, size_t n, aclrtMemMallocP
 
 	if (p && n)
 		rc = rtsMalloc(p, up32(n), rt_type(pol), 0, cfg);
-	SIM_TRUTH(t0, "aclrtMallocForTaskScheduler",
-		  SIM_ARGS(U64(p), n, (uint64_t)pol, U64(cfg)), .ret = rc, .out = OUT_OF(rc, p),
-		  .size = n, .has = SIM_T_OUT | SIM_T_SIZE);
+	SIM_TRUTH(t0, "aclrtMallocForTaskScheduler", SIM_ARGS(U64(p), n, (uint64_t)pol, U64(cfg)),
+		  .ret = rc, .out = OUT_OF(rc, p), .size = n, .has = SIM_T_OUT | SIM_T_SIZE);
 	return rc;
 }
 
@@ -198,23 +197,39 @@ API aclError aclrtHostUnregisterImpl(void *p)
 static void attr_to_prop(int32_t attr, rtDrvMemProp_t *q)
 {
 	switch (attr) {
-	case 0: case 2: case 3:
+	case 0:
+	case 2:
+	case 3:
 		q->mem_type = 1;
 		break;
-	case 6: case 7:
+	case 6:
+	case 7:
 		q->mem_type = 3;
 		break;
-	case 8: case 9: case 11: case 15: case 16: case 17:
+	case 8:
+	case 9:
+	case 11:
+	case 15:
+	case 16:
+	case 17:
 		q->mem_type = 2;
 		break;
 	default:
 		q->mem_type = 0;
 	}
 	switch (attr) {
-	case 3: case 5: case 7: case 9: case 12: case 15:
+	case 3:
+	case 5:
+	case 7:
+	case 9:
+	case 12:
+	case 15:
 		q->pg_type = 0;
 		break;
-	case 10: case 11: case 14: case 17:
+	case 10:
+	case 11:
+	case 14:
+	case 17:
 		q->pg_type = 2;
 		break;
 	default:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The thin public library: each function is a tail jump to its Impl (libacl_rt.so, libascendcl.so). */
+/* The thin public library: each function is a tail jump to its Impl (libacl_rt.so, libascendcl.so).
+ */
 #include "acl.h"
 
 #define API __attribute__((visibility("default")))

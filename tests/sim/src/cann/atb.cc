@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Simulated libatb.so: one operation that runs its runners and kernels through the real call names. */
+/* Simulated libatb.so: one operation that runs its runners and kernels through the real call names.
+ */
 #include "rt.h"
 #include "../truth/sim_truth.h"
 
@@ -8,7 +9,8 @@
 #include <string>
 
 /* Layouts of ATB 8.2 and later, as far as a tracer reads them. */
-namespace atb {
+namespace atb
+{
 
 struct Tensor {
 	int32_t dtype, format;
@@ -32,8 +34,9 @@ struct VariantPack {
 	TensorVector in, out;
 };
 
-class RunnerVariantPack {
-    public:
+class RunnerVariantPack
+{
+      public:
 	TensorVector in, out;
 	uint8_t tiling[200];
 	uint8_t *tilingBuffer;
@@ -46,8 +49,9 @@ class RunnerVariantPack {
 
 static_assert(sizeof(RunnerVariantPack) == 13816, "ATB 8.2");
 
-class Context {
-    public:
+class Context
+{
+      public:
 	virtual ~Context();
 	void *stream;
 };
@@ -55,15 +59,17 @@ Context::~Context()
 {
 }
 
-class Operation {
-    public:
+class Operation
+{
+      public:
 	virtual ~Operation();
 };
 Operation::~Operation()
 {
 }
 
-namespace {
+namespace
+{
 
 const void *const STUB = "atb kernel stub";
 
@@ -82,8 +88,9 @@ void RegisterKernel()
 
 } // namespace
 
-class MkiNodeImplement {
-    public:
+class MkiNodeImplement
+{
+      public:
 	int32_t Run(void *stream);
 };
 
@@ -93,8 +100,9 @@ int32_t MkiNodeImplement::Run(void *stream)
 	return rtKernelLaunch(STUB, 8, nullptr, 0, nullptr, stream);
 }
 
-class Runner {
-    public:
+class Runner
+{
+      public:
 	explicit Runner(const char *name);
 	virtual ~Runner();
 	virtual int32_t Execute(RunnerVariantPack &pack);
@@ -121,8 +129,9 @@ int32_t Runner::Execute(RunnerVariantPack &pack)
 }
 
 /* The name is a char* at +8. */
-class OperationBase : public Operation {
-    public:
+class OperationBase : public Operation
+{
+      public:
 	explicit OperationBase(const char *name);
 	~OperationBase() override;
 	int32_t Setup(const VariantPack &pack, uint64_t &workspaceSize, Context *context);

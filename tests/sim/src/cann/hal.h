@@ -17,7 +17,8 @@ enum {
 	DRV_ERROR_PARA_ERROR = 8,
 };
 
-/* halMemAlloc flag: device 0-9, virtual type 10-13, HBM 14, huge 17, alignment 20-24, module 56-63. */
+/* halMemAlloc flag: device 0-9, virtual type 10-13, HBM 14, huge 17, alignment 20-24, module 56-63.
+ */
 #define MEM_TYPE_SHIFT 10
 #define MEM_SVM 0ULL
 #define MEM_DEV 1ULL

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Simulated driver: device memory is host memory, in an address range of its own, with a capacity. */
+/* Simulated driver: device memory is host memory, in an address range of its own, with a capacity.
+ */
 #include "hal_priv.h"
 
 #include <errno.h>
@@ -22,7 +23,8 @@ static uint64_t used[HAL_MAXDEV];
 #define VA_STEP (2ULL << 20)
 static uint64_t va_next = VA_BASE;
 
-/* Ranges given back, so that an address comes again for a block of the same size, as it does there. */
+/* Ranges given back, so that an address comes again for a block of the same size, as it does there.
+ */
 #define RANGES 256
 static struct {
 	uint64_t addr, size;
@@ -96,8 +98,8 @@ void *devmm_map(uint64_t size, int prot, void *want)
 	for (i = nranges; i-- > 0;) {
 		if (ranges[i].size != size)
 			continue;
-		p = mmap((void *)(uintptr_t)ranges[i].addr, size, prot,
-			 flags | MAP_FIXED_NOREPLACE, -1, 0);
+		p = mmap((void *)(uintptr_t)ranges[i].addr, size, prot, flags | MAP_FIXED_NOREPLACE,
+			 -1, 0);
 		ranges[i] = ranges[--nranges];
 		if (p != MAP_FAILED)
 			return p;

@@ -63,8 +63,9 @@ static void driver_internal(unsigned long long flag)
 	inside = 1;
 	t = __atomic_fetch_add(&turn, 1, __ATOMIC_RELAXED);
 	module = t & 1 ? MODULE_PROFILING : MODULE_TSDRV;
-	if (halMemAlloc(&p, 4096, (flag & 1023) | MEM_DEV << MEM_TYPE_SHIFT | MEM_HBM |
-					  module << MEM_MODULE_SHIFT) == DRV_ERROR_NONE &&
+	if (halMemAlloc(&p, 4096,
+			(flag & 1023) | MEM_DEV << MEM_TYPE_SHIFT | MEM_HBM |
+				module << MEM_MODULE_SHIFT) == DRV_ERROR_NONE &&
 	    (t & 1))
 		halMemFree(p);
 	inside = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Simulated libhccl.so: communicators with buffers of module HCCL; collectives are one launch each. */
+/* Simulated libhccl.so: communicators with buffers of module HCCL; collectives are one launch each.
+ */
 #include "acl.h"
 #include "rt.h"
 
@@ -106,7 +107,8 @@ PROTO(HcclResult, HcclAllReduce,
 	return run("hcom_allReduce_", stm);
 }
 
-PROTO(HcclResult, HcclBroadcast, (void *b, uint64_t n, int dt, uint32_t root, void *comm, void *stm))
+PROTO(HcclResult, HcclBroadcast,
+      (void *b, uint64_t n, int dt, uint32_t root, void *comm, void *stm))
 {
 	return run("hcom_broadcast_", stm);
 }

@@ -22,10 +22,10 @@ static __attribute__((noinline, cold)) void note(uint64_t t0, const char *fn, co
 	sim_truth_put(&r);
 }
 
-#define CALL(name, args)                \
-	mstx_ready();                   \
-	if (mstx_table.name##Ptr)       \
-		mstx_table.name##Ptr args
+#define CALL(name, args)          \
+	mstx_ready();             \
+	if (mstx_table.name##Ptr) \
+	mstx_table.name##Ptr args
 
 API void mstxMarkA(const char *msg, void *stream)
 {

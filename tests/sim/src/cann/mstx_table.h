@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The header-only heart of mstx: a hidden per-library table of pointers, filled by a tool or NULL. */
+/* The header-only heart of mstx: a hidden per-library table of pointers, filled by a tool or NULL.
+ */
 #ifndef SIM_MSTX_TABLE_H
 #define SIM_MSTX_TABLE_H
 
@@ -22,9 +23,9 @@ static pthread_once_t mstx_once = PTHREAD_ONCE_INIT;
 static void **mstx_slots[3][8];
 
 #define MSTX_ENTER_M(ret, mod, slot, name, params, args, none) \
-	mstx_slots[(mod) - 1][slot] = (void **)&mstx_table.name##Ptr;
+	mstx_slots[(mod)-1][slot] = (void **)&mstx_table.name##Ptr;
 #define MSTX_ENTER_V(mod, slot, name, params, args) \
-	mstx_slots[(mod) - 1][slot] = (void **)&mstx_table.name##Ptr;
+	mstx_slots[(mod)-1][slot] = (void **)&mstx_table.name##Ptr;
 
 static int mstx_get_table(uint32_t module, void ****table, uint32_t *size)
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Simulated libnnopbase.so: runs an executor by one launch, through ACL or the older runtime call. */
+/* Simulated libnnopbase.so: runs an executor by one launch, through ACL or the older runtime call.
+ */
 #include "nnopbase.h"
 #include "acl.h"
 #include "rt.h"
@@ -11,7 +12,8 @@
 
 /* C++ symbols of the real engine have default visibility and C++ names. */
 
-namespace {
+namespace
+{
 
 std::mutex lock;
 

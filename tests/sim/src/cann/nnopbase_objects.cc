@@ -6,7 +6,8 @@
 
 #define API extern "C" __attribute__((visibility("default")))
 
-namespace {
+namespace
+{
 
 struct Tensor {
 	uint64_t nd;
@@ -65,11 +66,11 @@ API int aclDestroyTensorList(void *list)
 	return 0;
 }
 
-#define HANDLE_KIND(name)                                         \
-	API int aclDestroy##name(void *p)                         \
-	{                                                         \
-		free(p);                                          \
-		return 0;                                         \
+#define HANDLE_KIND(name)                 \
+	API int aclDestroy##name(void *p) \
+	{                                 \
+		free(p);                  \
+		return 0;                 \
 	}
 #define CREATE(name, ...)                      \
 	API void *aclCreate##name(__VA_ARGS__) \

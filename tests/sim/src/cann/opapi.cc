@@ -7,7 +7,8 @@
 
 #define API extern "C" __attribute__((visibility("default")))
 
-namespace {
+namespace
+{
 
 uint64_t WorkspaceBytes()
 {
@@ -54,26 +55,26 @@ int Plan(aclOpExecutor *x, const uint64_t *w, int n)
  * A function that is called with a fixed list of arguments can read them as variadic ones: on both
  * ABIs the integers come first from the registers, then from the stack.
  */
-#define OP(name)                                                                                   \
-	static aclOpExecutor exec_##name = { #name, nullptr, nullptr };                            \
-	API int name##GetWorkspaceSize(uint64_t first, ...)                                        \
-	{                                                                                          \
-		uint64_t w[WORDS] = { first };                                                     \
-		va_list ap;                                                                        \
-		va_start(ap, first);                                                               \
-		for (int i = 1; i < WORDS; i++)                                                    \
-			w[i] = va_arg(ap, uint64_t);                                               \
-		va_end(ap);                                                                        \
-		return Plan(&exec_##name, w, WORDS);                                               \
-	}                                                                                          \
-	API int name(void *ws, uint64_t size, aclOpExecutor *executor, void *stream)               \
-	{                                                                                          \
-		aclOpExecutor *x = executor ? executor : &exec_##name;                             \
-		int rc = InitL2Phase2Context(#name, x);                                            \
-		if (rc)                                                                            \
-			return rc;                                                                 \
-		rc = CommonOpExecutorRun(ws, size, x, stream);                                     \
-		return rc ? 561000 + (rc & 0xff) : 0;                                              \
+#define OP(name)                                                                     \
+	static aclOpExecutor exec_##name = { #name, nullptr, nullptr };              \
+	API int name##GetWorkspaceSize(uint64_t first, ...)                          \
+	{                                                                            \
+		uint64_t w[WORDS] = { first };                                       \
+		va_list ap;                                                          \
+		va_start(ap, first);                                                 \
+		for (int i = 1; i < WORDS; i++)                                      \
+			w[i] = va_arg(ap, uint64_t);                                 \
+		va_end(ap);                                                          \
+		return Plan(&exec_##name, w, WORDS);                                 \
+	}                                                                            \
+	API int name(void *ws, uint64_t size, aclOpExecutor *executor, void *stream) \
+	{                                                                            \
+		aclOpExecutor *x = executor ? executor : &exec_##name;               \
+		int rc = InitL2Phase2Context(#name, x);                              \
+		if (rc)                                                              \
+			return rc;                                                   \
+		rc = CommonOpExecutorRun(ws, size, x, stream);                       \
+		return rc ? 561000 + (rc & 0xff) : 0;                                \
 	}
 
 #include OPAPI_LIST

@@ -148,13 +148,12 @@ rtError_t rtSetupArgument(const void *arg, uint32_t size, uint32_t offset);
 rtError_t rtLaunch(const void *stub);
 rtError_t rtKernelLaunch(const void *stub, uint32_t blk, void *args, uint32_t argsSize,
 			 void *smDesc, void *stm);
-rtError_t rtKernelLaunchWithFlag(const void *stub, uint32_t blk, rtArgsEx_t *argsInfo,
-				 void *smDesc, void *stm, uint32_t flags);
+rtError_t rtKernelLaunchWithFlag(const void *stub, uint32_t blk, rtArgsEx_t *argsInfo, void *smDesc,
+				 void *stm, uint32_t flags);
 rtError_t rtKernelLaunchWithFlagV2(const void *stub, uint32_t blk, rtArgsEx_t *argsInfo,
 				   void *smDesc, void *stm, uint32_t flags, const void *cfg);
 rtError_t rtKernelLaunchWithHandle(void *hdl, uint64_t tilingKey, uint32_t blk,
-				   rtArgsEx_t *argsInfo, void *smDesc, void *stm,
-				   const void *info);
+				   rtArgsEx_t *argsInfo, void *smDesc, void *stm, const void *info);
 rtError_t rtKernelLaunchWithHandleV2(void *hdl, uint64_t tilingKey, uint32_t blk,
 				     rtArgsEx_t *argsInfo, void *smDesc, void *stm,
 				     const void *cfg);

@@ -12,7 +12,8 @@ using namespace cce::runtime;
 
 extern "C" int rt_current_logic(void);
 
-namespace {
+namespace
+{
 
 /* What a launch does here: one task on the stream, finished at once. */
 uint64_t tasks;
@@ -79,19 +80,19 @@ thread_local void *configured; /* stream of the last rtConfigureCall */
 } // namespace
 
 /* t0 is 0 with the truth off. */
-#define LAUNCH(fn, kernel, missing, stm, ...)                                                      \
-	uint64_t t0 = sim_truth_begin();                                                           \
-	const Kernel *k_ = (kernel);                                                               \
-	rtError_t rc_ = Run(k_, (missing), (stm));                                                 \
-	if (__builtin_expect(t0 != 0, 0))                                                          \
-		Note(t0, fn, NameOf(k_), (stm), rc_, __VA_ARGS__);                                 \
+#define LAUNCH(fn, kernel, missing, stm, ...)                      \
+	uint64_t t0 = sim_truth_begin();                           \
+	const Kernel *k_ = (kernel);                               \
+	rtError_t rc_ = Run(k_, (missing), (stm));                 \
+	if (__builtin_expect(t0 != 0, 0))                          \
+		Note(t0, fn, NameOf(k_), (stm), rc_, __VA_ARGS__); \
 	return rc_
 
-#define LAUNCH_NAMED(fn, name, stm, ...)                                                           \
-	uint64_t t0 = sim_truth_begin();                                                           \
-	rtError_t rc_ = Submit(stm);                                                               \
-	if (__builtin_expect(t0 != 0, 0))                                                          \
-		Note(t0, fn, (name), (stm), rc_, __VA_ARGS__);                                     \
+#define LAUNCH_NAMED(fn, name, stm, ...)                       \
+	uint64_t t0 = sim_truth_begin();                       \
+	rtError_t rc_ = Submit(stm);                           \
+	if (__builtin_expect(t0 != 0, 0))                      \
+		Note(t0, fn, (name), (stm), rc_, __VA_ARGS__); \
 	return rc_
 
 #define BY_STUB(fn, ...) LAUNCH(fn, KernelOfStub(stub), RT_ERR_PARAM_INVALID, stm, __VA_ARGS__)

@@ -15,8 +15,10 @@
 
 #define API __attribute__((visibility("default")))
 
-namespace cce {
-namespace runtime {
+namespace cce
+{
+namespace runtime
+{
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Winvalid-offsetof"
@@ -28,7 +30,8 @@ static_assert(offsetof(Program, table) == 8 && offsetof(Program, count) == 16 &&
 	      "layout of the open runtime");
 #pragma GCC diagnostic pop
 
-namespace {
+namespace
+{
 
 std::shared_mutex lock;
 std::unordered_set<const void *> programs, kernels;
@@ -192,7 +195,8 @@ Kernel *KernelOfStub(const void *stub)
 	return it == stubs.end() ? nullptr : it->second;
 }
 
-namespace {
+namespace
+{
 
 rtError_t NewProgram(const void *data, uint64_t length, void **hdl)
 {

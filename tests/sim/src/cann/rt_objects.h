@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <string>
 
-namespace cce {
-namespace runtime {
+namespace cce
+{
+namespace runtime
+{
 
 class Program;
 
@@ -28,8 +30,9 @@ struct KernelTableEntry {
 };
 
 /* vptr@0, table@8, count@16, fill@20; on master a handle is {"BINH", Program*}. */
-class Program {
-    public:
+class Program
+{
+      public:
 	Program();
 	virtual ~Program();
 	virtual uint32_t Load(const char *text, uint64_t length);

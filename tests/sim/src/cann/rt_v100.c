@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Simulated libruntime_v100.so: the per-chip driver object, the only caller of the driver library. */
+/* Simulated libruntime_v100.so: the per-chip driver object, the only caller of the driver library.
+ */
 #include "rt_driver.h"
 #include "hal.h"
 
@@ -50,9 +51,9 @@ static rtError_t dev_alloc(void **p, uint64_t size, uint32_t type, int phys, uin
 
 static rtError_t dev_alloc_kind(void **p, uint64_t size, uint64_t virt, int phys, uint16_t module)
 {
-	return convert(halMemAlloc(p, size, (uint64_t)phys | virt << MEM_TYPE_SHIFT | ALIGN_512 |
-						    MEM_HBM |
-						    (uint64_t)(module & 0xff) << MEM_MODULE_SHIFT));
+	return convert(halMemAlloc(p, size,
+				   (uint64_t)phys | virt << MEM_TYPE_SHIFT | ALIGN_512 | MEM_HBM |
+					   (uint64_t)(module & 0xff) << MEM_MODULE_SHIFT));
 }
 
 static rtError_t dev_free(void *p)
@@ -63,13 +64,14 @@ static rtError_t dev_free(void *p)
 /* Pinned host memory has no device in its flag. */
 static rtError_t host_alloc(void **p, uint64_t size, uint16_t module)
 {
-	return convert(halMemAlloc(p, size, MEM_HOST << MEM_TYPE_SHIFT | ALIGN_512 |
-						    (uint64_t)(module & 0xff) << MEM_MODULE_SHIFT));
+	return convert(halMemAlloc(p, size,
+				   MEM_HOST << MEM_TYPE_SHIFT | ALIGN_512 |
+					   (uint64_t)(module & 0xff) << MEM_MODULE_SHIFT));
 }
 
 static rtError_t phys_create(void **handle, size_t size, const rtDrvMemProp_t *prop, uint64_t flags)
 {
-	struct drv_mem_prop dp = { prop->side,	  prop->devid,	 prop->module_id,
+	struct drv_mem_prop dp = { prop->side,	  prop->devid,	  prop->module_id,
 				   prop->pg_type, prop->mem_type, prop->reserve };
 
 	return convert(halMemCreate((drv_mem_handle_t **)handle, size, &dp, flags));
@@ -144,9 +146,9 @@ __attribute__((visibility("default"))) const struct rt_driver *rtGetChipDriver(v
 const struct rt_driver *rtGetChipDriver(void)
 {
 	static const struct rt_driver drv = {
-		dev_alloc,     dev_alloc_kind,	dev_free,    host_alloc, phys_create, phys_release,
-		va_reserve,    va_free,		map,	     unmap,	 host_register,
-		host_unregister, pool_malloc,	pool_free,   mem_info,	 device_count,
+		dev_alloc,   dev_alloc_kind, dev_free, host_alloc,   phys_create,   phys_release,
+		va_reserve,  va_free,	     map,      unmap,	     host_register, host_unregister,
+		pool_malloc, pool_free,	     mem_info, device_count,
 	};
 
 	return &drv;

@@ -118,8 +118,7 @@ static void driver_calls(struct worker *w)
 		*(void **)&alloc = dlsym(lib.hal, "halMemAlloc");
 	}
 	flag = (unsigned long long)(w->device & 1023) | (rnd(w) % 8) << 10 | (rnd(w) & 1) << 14 |
-	       (rnd(w) & 1) << 17 |
-	       (unsigned long long)modules[rnd(w) % sizeof(modules)] << 56;
+	       (rnd(w) & 1) << 17 | (unsigned long long)modules[rnd(w) % sizeof(modules)] << 56;
 	if (!alloc(&p, 1 + rnd(w) % (4 << 20), flag))
 		release(p);
 	if (w->steps % 10 == 0)

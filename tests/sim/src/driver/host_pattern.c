@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Host allocations inside the marker range that switches their recording on, with their own truth. */
+/* Host allocations inside the marker range that switches their recording on, with their own truth.
+ */
 #include "sim.h"
 #include "../truth/sim_truth.h"
 
@@ -25,12 +26,12 @@ static void note(uint64_t t0, const char *fn, uintptr_t in, size_t n, uintptr_t 
 /* The compiler may not drop or merge these. */
 static __thread void *volatile keep;
 
-#define DO(fn, expr, in, n)                           \
-	do {                                          \
-		uintptr_t in_ = (uintptr_t)(in);        \
-		uint64_t t_ = on ? sim_truth_now() : 0; \
-		keep = (expr);                          \
-		if (on)                                 \
+#define DO(fn, expr, in, n)                                    \
+	do {                                                   \
+		uintptr_t in_ = (uintptr_t)(in);               \
+		uint64_t t_ = on ? sim_truth_now() : 0;        \
+		keep = (expr);                                 \
+		if (on)                                        \
 			note(t_, fn, in_, n, (uintptr_t)keep); \
 	} while (0)
 

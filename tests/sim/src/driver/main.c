@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* sim-train: a training-shaped load on the simulated device libraries, with or without ground truth. */
+/* sim-train: a training-shaped load on the simulated device libraries, with or without ground
+ * truth. */
 #include "sim.h"
 #include "../truth/sim_truth.h"
 
@@ -16,7 +17,12 @@
 #include <unistd.h>
 
 struct options opt = {
-	.devices = 1, .threads = 1, .seed = 1, .layout = "c", .workspace = 65536, .layers = 8,
+	.devices = 1,
+	.threads = 1,
+	.seed = 1,
+	.layout = "c",
+	.workspace = 65536,
+	.layers = 8,
 };
 volatile sig_atomic_t stop;
 
@@ -33,8 +39,22 @@ static void on_signal(int sig)
 	stop = 1;
 }
 
-enum { O_SECONDS = 256, O_STEPS, O_DEVICES, O_THREADS, O_RANKS, O_SEED, O_RATE, O_TRUTH, O_LATE,
-       O_LAYOUT, O_WORKSPACE, O_EMPTY, O_LAYERS, O_HELP };
+enum {
+	O_SECONDS = 256,
+	O_STEPS,
+	O_DEVICES,
+	O_THREADS,
+	O_RANKS,
+	O_SEED,
+	O_RATE,
+	O_TRUTH,
+	O_LATE,
+	O_LAYOUT,
+	O_WORKSPACE,
+	O_EMPTY,
+	O_LAYERS,
+	O_HELP
+};
 
 static const struct option longopts[] = {
 	{ "seconds", 1, NULL, O_SECONDS },
@@ -71,7 +91,8 @@ static void usage(FILE *f)
 {
 	fputs("usage: sim-train [--seconds N | --steps N] [--devices N] [--threads N] [--ranks N]\n"
 	      "  [--layout a|b|c|c_symtab|c10] [--no-torch] [--mindspore] [--load] [--layers N]\n"
-	      "  [--workspace BYTES] [--empty-cache STEPS] [--leak] [--oom] [--exceptions] [--atb]\n"
+	      "  [--workspace BYTES] [--empty-cache STEPS] [--leak] [--oom] [--exceptions] "
+	      "[--atb]\n"
 	      "  [--hccl] [--host-malloc] [--profiling] [--late-dlopen SECONDS] [--exec]\n"
 	      "  [--seed N] [--rate OPS] [--truth FILE] [--wait] [--quiet]\n",
 	      f);
@@ -83,22 +104,53 @@ static void parse(int argc, char **argv)
 
 	while ((c = getopt_long(argc, argv, "", longopts, NULL)) != -1) {
 		switch (c) {
-		case 0: break;
-		case O_SECONDS: opt.seconds = strtod(optarg, NULL); break;
-		case O_STEPS: opt.steps = strtoull(optarg, NULL, 0); break;
-		case O_DEVICES: opt.devices = atoi(optarg); break;
-		case O_THREADS: opt.threads = atoi(optarg); break;
-		case O_RANKS: opt.ranks = atoi(optarg); break;
-		case O_SEED: opt.seed = strtoull(optarg, NULL, 0); break;
-		case O_RATE: opt.rate = strtod(optarg, NULL); break;
-		case O_TRUTH: opt.truth = optarg; break;
-		case O_LATE: opt.late_dlopen = strtod(optarg, NULL); break;
-		case O_LAYOUT: opt.layout = optarg; break;
-		case O_WORKSPACE: opt.workspace = strtoull(optarg, NULL, 0); break;
-		case O_EMPTY: opt.empty_cache = strtoull(optarg, NULL, 0); break;
-		case O_LAYERS: opt.layers = atoi(optarg); break;
-		case O_HELP: usage(stdout); exit(0);
-		default: usage(stderr); exit(2);
+		case 0:
+			break;
+		case O_SECONDS:
+			opt.seconds = strtod(optarg, NULL);
+			break;
+		case O_STEPS:
+			opt.steps = strtoull(optarg, NULL, 0);
+			break;
+		case O_DEVICES:
+			opt.devices = atoi(optarg);
+			break;
+		case O_THREADS:
+			opt.threads = atoi(optarg);
+			break;
+		case O_RANKS:
+			opt.ranks = atoi(optarg);
+			break;
+		case O_SEED:
+			opt.seed = strtoull(optarg, NULL, 0);
+			break;
+		case O_RATE:
+			opt.rate = strtod(optarg, NULL);
+			break;
+		case O_TRUTH:
+			opt.truth = optarg;
+			break;
+		case O_LATE:
+			opt.late_dlopen = strtod(optarg, NULL);
+			break;
+		case O_LAYOUT:
+			opt.layout = optarg;
+			break;
+		case O_WORKSPACE:
+			opt.workspace = strtoull(optarg, NULL, 0);
+			break;
+		case O_EMPTY:
+			opt.empty_cache = strtoull(optarg, NULL, 0);
+			break;
+		case O_LAYERS:
+			opt.layers = atoi(optarg);
+			break;
+		case O_HELP:
+			usage(stdout);
+			exit(0);
+		default:
+			usage(stderr);
+			exit(2);
 		}
 	}
 	if (opt.seconds <= 0 && !opt.steps)
@@ -129,7 +181,8 @@ static void with_library_path(char **argv)
 	}
 	snprintf(path, sizeof(path),
 		 "%s%s%s/cann/lib64:%s/torch/lib:%s/torch_npu_%s/lib:%s/mindspore/lib",
-		 old && old[0] ? old : "", old && old[0] ? ":" : "", dir, dir, dir, opt.layout, dir);
+		 old && old[0] ? old : "", old && old[0] ? ":" : "", dir, dir, dir, opt.layout,
+		 dir);
 	setenv("LD_LIBRARY_PATH", path, 1);
 	setenv("SIM_TRAIN_STARTED", "1", 1);
 	if (opt.truth)
@@ -244,7 +297,8 @@ static int run_rank(int rank)
 		printf("rank %d pid %d: %llu steps, %llu allocator operations in %.3f s (%.0f/s), "
 		       "%llu out of memory, %llu exceptions, %d failures\n",
 		       rank, (int)getpid(), (unsigned long long)steps, (unsigned long long)ops, s,
-		       (double)ops / s, (unsigned long long)oom, (unsigned long long)thrown, failed);
+		       (double)ops / s, (unsigned long long)oom, (unsigned long long)thrown,
+		       failed);
 		fflush(stdout);
 	}
 	lib.aclFinalize();
@@ -312,8 +366,9 @@ int main(int argc, char **argv)
 		/* The same program once more in the same process. */
 		setenv("SIM_TRAIN_AGAIN", "1", 1);
 		if (*lib.truth_enabled) {
-			struct sim_truth_rec r = { .fn = "exec", .t0 = now_ns(), .t1 = now_ns(),
-						   .has = SIM_T_NORET };
+			struct sim_truth_rec r = {
+				.fn = "exec", .t0 = now_ns(), .t1 = now_ns(), .has = SIM_T_NORET
+			};
 
 			lib.truth_put(&r);
 		}

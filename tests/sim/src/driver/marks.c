@@ -5,14 +5,10 @@
 #include <stdio.h>
 
 static const char *const odd[] = {
-	"loss, \"quoted\"",
-	"two\nlines",
-	"comma,comma,comma",
-	"tab\there",
-	"percent %s %d",
-	"caf\xc3\xa9 \xe6\xad\xa5",
-	"{json: [1, 2]}",
-	"",
+	"loss, \"quoted\"",  "two\nlines",
+	"comma,comma,comma", "tab\there",
+	"percent %s %d",     "caf\xc3\xa9 \xe6\xad\xa5",
+	"{json: [1, 2]}",    "",
 };
 
 void marks_step_begin(struct worker *w, uint64_t *range)

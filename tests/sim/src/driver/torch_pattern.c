@@ -41,10 +41,14 @@ static void give(struct worker *w, void *p)
 	w->ops++;
 }
 
-static const char *const forward_ops[] = { "aclnnMatmul", "aclnnAdd", "aclnnRelu", "aclnnLayerNorm",
+static const char *const forward_ops[] = { "aclnnMatmul",  "aclnnAdd",
+					   "aclnnRelu",	   "aclnnLayerNorm",
 					   "aclnnSoftmax", "aclnnFlashAttentionScore" };
-static const char *const backward_ops[] = { "aclnnMatmul", "aclnnMul", "aclnnThresholdBackward",
-					    "aclnnLayerNormBackward", "aclnnSoftmaxBackward",
+static const char *const backward_ops[] = { "aclnnMatmul",
+					    "aclnnMul",
+					    "aclnnThresholdBackward",
+					    "aclnnLayerNormBackward",
+					    "aclnnSoftmaxBackward",
 					    "aclnnFlashAttentionScoreGrad" };
 
 static void op(struct worker *w, const char *name)

@@ -7,10 +7,13 @@
 #include <dlfcn.h>
 #include <string>
 
-namespace mindspore {
-namespace device {
+namespace mindspore
+{
+namespace device
+{
 
-namespace {
+namespace
+{
 
 /* MindSpore looks everything up at run time. */
 struct Acl {
@@ -65,13 +68,14 @@ constexpr size_t kGranule = 2UL << 20;
 constexpr size_t kBlock = 1UL << 30;
 
 /* The default: one reservation of the whole device, then 2 MiB handles. */
-class VmmAllocator : public MemBufAllocator {
-    public:
+class VmmAllocator : public MemBufAllocator
+{
+      public:
 	explicit VmmAllocator(int device) : device_(device)
 	{
 	}
 
-    protected:
+      protected:
 	void *Expand(size_t size, size_t *got) override
 	{
 		size_t left = 0, whole = 0, n = (size + kGranule - 1) / kGranule * kGranule;
@@ -99,14 +103,15 @@ class VmmAllocator : public MemBufAllocator {
 		return p;
 	}
 
-    private:
+      private:
 	int device_;
 	void *base_ = nullptr;
 	size_t at_ = 0, room_ = 0;
 };
 
-class BlockAllocator : public MemBufAllocator {
-    protected:
+class BlockAllocator : public MemBufAllocator
+{
+      protected:
 	void *Expand(size_t size, size_t *got) override
 	{
 		size_t n = size > kBlock ? size : kBlock;
@@ -119,8 +124,9 @@ class BlockAllocator : public MemBufAllocator {
 	}
 };
 
-class PinAllocator : public MemBufAllocator {
-    protected:
+class PinAllocator : public MemBufAllocator
+{
+      protected:
 	void *Expand(size_t size, size_t *got) override
 	{
 		size_t n = size > 64UL << 20 ? size : 64UL << 20;
@@ -133,8 +139,9 @@ class PinAllocator : public MemBufAllocator {
 	}
 };
 
-class HostAllocator : public MemBufAllocator {
-    protected:
+class HostAllocator : public MemBufAllocator
+{
+      protected:
 	void *Expand(size_t size, size_t *got) override
 	{
 		*got = size > 8UL << 20 ? size : 8UL << 20;
@@ -144,18 +151,21 @@ class HostAllocator : public MemBufAllocator {
 
 } // namespace
 
-namespace ascend {
+namespace ascend
+{
 
-class BACKEND_EXPORT DefaultAscendMemoryPool : public AbstractDynamicMemPool {
-    public:
+class BACKEND_EXPORT DefaultAscendMemoryPool : public AbstractDynamicMemPool
+{
+      public:
 	explicit DefaultAscendMemoryPool(MemBufAllocator *a, int device)
 	    : AbstractDynamicMemPool(a, device)
 	{
 	}
 };
 
-class BACKEND_EXPORT BestFitAscendMemoryPool : public DynamicMemPoolBestFit {
-    public:
+class BACKEND_EXPORT BestFitAscendMemoryPool : public DynamicMemPoolBestFit
+{
+      public:
 	explicit BestFitAscendMemoryPool(MemBufAllocator *a, int device)
 	    : DynamicMemPoolBestFit(a, device)
 	{
@@ -166,8 +176,9 @@ class BACKEND_EXPORT BestFitAscendMemoryPool : public DynamicMemPoolBestFit {
 	}
 };
 
-class BACKEND_EXPORT AscendPinMemPool : public DynamicMemPoolBestFit {
-    public:
+class BACKEND_EXPORT AscendPinMemPool : public DynamicMemPoolBestFit
+{
+      public:
 	explicit AscendPinMemPool(MemBufAllocator *a) : DynamicMemPoolBestFit(a, 0)
 	{
 	}
@@ -179,10 +190,12 @@ class BACKEND_EXPORT AscendPinMemPool : public DynamicMemPoolBestFit {
 
 } // namespace ascend
 
-namespace cpu {
+namespace cpu
+{
 
-class BACKEND_EXPORT CPUMemoryPool : public DynamicMemPoolBestFit {
-    public:
+class BACKEND_EXPORT CPUMemoryPool : public DynamicMemPoolBestFit
+{
+      public:
 	explicit CPUMemoryPool(MemBufAllocator *a) : DynamicMemPoolBestFit(a, 0)
 	{
 	}

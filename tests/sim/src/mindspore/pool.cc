@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Hermetic libmindspore_memory_pool.so: best fit with splitting and merging, and the pool classes. */
+/* Hermetic libmindspore_memory_pool.so: best fit with splitting and merging, and the pool classes.
+ */
 #include "pool.h"
 #include "../truth/sim_truth.h"
 
 #include <cstdlib>
 
-namespace mindspore {
-namespace device {
+namespace mindspore
+{
+namespace device
+{
 
 static_assert(offsetof(MemBuf, size_) == 32 && offsetof(MemBuf, addr_) == 40, "as released");
 
@@ -90,7 +93,8 @@ void MemBufAllocator::Free(MemBuf *b)
 	idle_.insert(b);
 }
 
-namespace {
+namespace
+{
 
 size_t Align(size_t n)
 {
@@ -153,8 +157,8 @@ AbstractDynamicMemPool::~AbstractDynamicMemPool()
 {
 }
 
-std::pair<MemBuf *, MemBufAllocator *>
-AbstractDynamicMemPool::AllocMemBuf(size_t align_size, bool, uint32_t stream_id)
+std::pair<MemBuf *, MemBufAllocator *> AbstractDynamicMemPool::AllocMemBuf(size_t align_size, bool,
+									   uint32_t stream_id)
 {
 	uint64_t t0 = sim_truth_begin();
 	MemBuf *b = allocator_->Malloc(align_size, stream_id);
@@ -258,8 +262,8 @@ DeviceMemPtr DynamicMemPoolBestFit::AllocTensorMem(size_t size, bool, bool, uint
 	MemBuf *b = allocator_->Malloc(align_size, stream_id);
 
 	if (__builtin_expect(t0 != 0, 0))
-		Note(t0, OnDevice() ? "ms_alloc" : "ms_host_alloc", device_,
-		     b ? b->addr_ : nullptr, b ? b->size_ : align_size, size, stream_id, allocator_);
+		Note(t0, OnDevice() ? "ms_alloc" : "ms_host_alloc", device_, b ? b->addr_ : nullptr,
+		     b ? b->size_ : align_size, size, stream_id, allocator_);
 	return b ? b->addr_ : nullptr;
 }
 

@@ -14,8 +14,10 @@
 
 #define BACKEND_EXPORT __attribute__((visibility("default")))
 
-namespace mindspore {
-namespace device {
+namespace mindspore
+{
+namespace device
+{
 
 using DeviceMemPtr = void *;
 constexpr size_t kAlignSize = 512;
@@ -31,19 +33,20 @@ struct MemBuf {
 };
 
 /* Where the bytes of a pool come from. */
-class MemBufAllocator {
-    public:
+class MemBufAllocator
+{
+      public:
 	MemBuf *Malloc(size_t size, uint32_t stream);
 	MemBuf *Find(void *addr);
 	void Free(MemBuf *b);
 	size_t used = 0, total = 0;
 	virtual ~MemBufAllocator() = default;
 
-    protected:
+      protected:
 	/* At least size bytes; how many in *got. */
 	virtual void *Expand(size_t size, size_t *got) = 0;
 
-    private:
+      private:
 	struct Order {
 		bool operator()(const MemBuf *a, const MemBuf *b) const
 		{
@@ -58,22 +61,24 @@ class MemBufAllocator {
 };
 
 /* A virtual base: callers reach FreeTensorMem through a virtual thunk. */
-class BACKEND_EXPORT DynamicMemPool {
-    public:
+class BACKEND_EXPORT DynamicMemPool
+{
+      public:
 	virtual ~DynamicMemPool();
 	virtual void Initialize(size_t init_size, size_t increase_size, size_t max_size);
 	virtual void ReleaseDeviceRes();
 	virtual DeviceMemPtr AllocTensorMem(size_t size, bool from_persistent, bool need_recycle,
 					    uint32_t stream_id) = 0;
-	virtual std::vector<DeviceMemPtr>
-	AllocContinuousTensorMem(const std::vector<size_t> &sizes, uint32_t stream_id);
+	virtual std::vector<DeviceMemPtr> AllocContinuousTensorMem(const std::vector<size_t> &sizes,
+								   uint32_t stream_id);
 	virtual void FreeTensorMem(const DeviceMemPtr &addr) = 0;
 	virtual size_t TotalMemStatistics() const = 0;
 	virtual size_t TotalUsedMemStatistics() const = 0;
 };
 
-class BACKEND_EXPORT AbstractDynamicMemPool : virtual public DynamicMemPool {
-    public:
+class BACKEND_EXPORT AbstractDynamicMemPool : virtual public DynamicMemPool
+{
+      public:
 	AbstractDynamicMemPool(MemBufAllocator *a, int device);
 	~AbstractDynamicMemPool() override;
 	DeviceMemPtr AllocTensorMem(size_t size, bool from_persistent, bool need_recycle,
@@ -88,14 +93,15 @@ class BACKEND_EXPORT AbstractDynamicMemPool : virtual public DynamicMemPool {
 						   const std::vector<DeviceMemPtr> &keep_addrs,
 						   const std::vector<size_t> &keep_sizes);
 
-    private:
+      private:
 	MemBufAllocator *allocator_;
 	int device_;
 	std::mutex lock_;
 };
 
-class BACKEND_EXPORT DynamicMemPoolBestFit : virtual public DynamicMemPool {
-    public:
+class BACKEND_EXPORT DynamicMemPoolBestFit : virtual public DynamicMemPool
+{
+      public:
 	DynamicMemPoolBestFit(MemBufAllocator *a, int device);
 	~DynamicMemPoolBestFit() override;
 	DeviceMemPtr AllocTensorMem(size_t size, bool from_persistent, bool need_recycle,
@@ -108,7 +114,7 @@ class BACKEND_EXPORT DynamicMemPoolBestFit : virtual public DynamicMemPool {
 	/* The truth tells host pools from device pools; a tracer has the type's name. */
 	virtual bool OnDevice() const = 0;
 
-    private:
+      private:
 	MemBufAllocator *allocator_;
 	int device_;
 	std::mutex lock_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The Python module "mstx" as the wheel has it: header-only mstx inside, nothing but PyInit_mstx out. */
+/* The Python module "mstx" as the wheel has it: header-only mstx inside, nothing but PyInit_mstx
+ * out. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
@@ -74,8 +75,9 @@ static PyMethodDef methods[] = {
 	{ NULL, NULL, 0, NULL },
 };
 
-static struct PyModuleDef module = { PyModuleDef_HEAD_INIT, "mstx", NULL, -1, methods,
-				     NULL, NULL, NULL, NULL };
+static struct PyModuleDef module = {
+	PyModuleDef_HEAD_INIT, "mstx", NULL, -1, methods, NULL, NULL, NULL, NULL
+};
 
 PyMODINIT_FUNC PyInit_mstx(void);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A module shaped as torch_npu._C: its submodule _mstx has a method table that is filled at run time. */
+/* A module shaped as torch_npu._C: its submodule _mstx has a method table that is filled at run
+ * time. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
@@ -24,11 +25,11 @@ static PyObject *entered(const char *fn, PyObject *args, int isvoid)
 	return PyLong_FromLong(0);
 }
 
-#define ENTER(name, fn, isvoid)                                                      \
-	static __attribute__((noinline)) PyObject *THNPModule_##name(PyObject *self, \
-								     PyObject *args) \
-	{                                                                            \
-		return entered("npu_mstx_" fn, args, isvoid);                        \
+#define ENTER(name, fn, isvoid)                                     \
+	static __attribute__((noinline))                            \
+	PyObject *THNPModule_##name(PyObject *self, PyObject *args) \
+	{                                                           \
+		return entered("npu_mstx_" fn, args, isvoid);       \
 	}
 
 ENTER(mark, "mark", 1)
@@ -42,12 +43,15 @@ ENTER(rangePop, "range_pop", 0)
 
 static PyMethodDef methods[9];
 
-static struct PyModuleDef mstx_module = { PyModuleDef_HEAD_INIT, "_mstx", NULL, -1, methods,
-					  NULL, NULL, NULL, NULL };
-static struct PyModuleDef module = { PyModuleDef_HEAD_INIT, "torch_npu._C", NULL, -1, NULL,
-				     NULL, NULL, NULL, NULL };
+static struct PyModuleDef mstx_module = {
+	PyModuleDef_HEAD_INIT, "_mstx", NULL, -1, methods, NULL, NULL, NULL, NULL
+};
+static struct PyModuleDef module = {
+	PyModuleDef_HEAD_INIT, "torch_npu._C", NULL, -1, NULL, NULL, NULL, NULL, NULL
+};
 
-/* Stores from code, as GCC makes of the real table: no relocation leads from a name to a function. */
+/* Stores from code, as GCC makes of the real table: no relocation leads from a name to a function.
+ */
 static void fill(const char *name, PyCFunction f)
 {
 	static int n;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Ground truth for extension modules, which link to nothing: the recorder is looked up if loaded. */
+/* Ground truth for extension modules, which link to nothing: the recorder is looked up if loaded.
+ */
 #ifndef SIM_PY_TRUTH_H
 #define SIM_PY_TRUTH_H
 

@@ -7,9 +7,11 @@
 #include <stdexcept>
 #include <unordered_map>
 
-namespace c10 {
+namespace c10
+{
 
-namespace {
+namespace
+{
 bool listening; /* no profiler here */
 std::mutex lock;
 std::unordered_map<void *, size_t> sizes;

@@ -8,7 +8,8 @@
 
 #define C10_API __attribute__((visibility("default")))
 
-namespace c10 {
+namespace c10
+{
 
 enum class DeviceType : int8_t { CPU = 0, CUDA = 1, PrivateUse1 = 20 };
 
@@ -29,8 +30,9 @@ C10_API bool memoryProfilingEnabled();
 C10_API void *alloc_cpu(size_t nbytes);
 C10_API void free_cpu(void *data);
 
-class C10_API ProfiledCPUMemoryReporter {
-    public:
+class C10_API ProfiledCPUMemoryReporter
+{
+      public:
 	void New(void *ptr, size_t nbytes);
 	void Delete(void *ptr);
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Hermetic NpuCachingAllocator: one allocator a device, and the functions the real library exports. */
+/* Hermetic NpuCachingAllocator: one allocator a device, and the functions the real library exports.
+ */
 #include "device_allocator.h"
 #include "../cann/acl.h"
 
@@ -8,7 +9,8 @@
 #include <memory>
 #include <unordered_map>
 
-namespace c10_npu {
+namespace c10_npu
+{
 
 NPUError::NPUError(const std::string &what) : std::runtime_error(what)
 {
@@ -41,7 +43,8 @@ int GetDevice(int32_t *device)
 	return aclrtGetDevice(device);
 }
 
-namespace acl {
+namespace acl
+{
 
 int MallocAlign32(void **p, size_t n, int policy)
 {
@@ -56,12 +59,14 @@ int MallocAlign32(void **p, size_t n, int policy)
 
 } // namespace acl
 
-namespace NPUCachingAllocator {
+namespace NPUCachingAllocator
+{
 
 SIM_API std::atomic<NPUAllocator *> allocator{ nullptr };
 
-class NpuCachingAllocator final : public NPUAllocator {
-    public:
+class NpuCachingAllocator final : public NPUAllocator
+{
+      public:
 	std::vector<std::unique_ptr<DeviceCachingAllocator>> device_allocator;
 
 	void init(int count)
@@ -78,7 +83,7 @@ class NpuCachingAllocator final : public NPUAllocator {
 	void stats(int device, int64_t out[3]) override;
 	std::string name() override;
 
-    private:
+      private:
 	struct alignas(64) Shard {
 		std::mutex lock;
 		std::unordered_map<void *, Block *> blocks;

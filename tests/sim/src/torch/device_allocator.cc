@@ -8,13 +8,16 @@
 #include <cstdlib>
 #include <cstring>
 
-namespace c10_npu {
-namespace NPUCachingAllocator {
+namespace c10_npu
+{
+namespace NPUCachingAllocator
+{
 
 using torch_npu::profiler::MemoryComponentType;
 using torch_npu::profiler::MemoryDataType;
 
-namespace {
+namespace
+{
 
 const size_t kMinBlockSize = 512;
 const size_t kPadding = 32; /* the hardware prefetches beyond the end */
@@ -30,8 +33,8 @@ const auto CACHING = MemoryComponentType::CACHING_ALLOCATOR;
 size_t round_size(size_t size)
 {
 	size += kPadding;
-	return size < kMinBlockSize ? kMinBlockSize :
-				      kMinBlockSize * ((size + kMinBlockSize - 1) / kMinBlockSize);
+	return size < kMinBlockSize ? kMinBlockSize
+				    : kMinBlockSize * ((size + kMinBlockSize - 1) / kMinBlockSize);
 }
 
 size_t segment_size(size_t size)
@@ -87,7 +90,8 @@ void check_offsets()
 			      offsetof(DeviceStats, active_bytes) == 576,
 		      "counters where released libraries have them");
 	static_assert(offsetof(Block, stream) == 8 && offsetof(Block, stream_uses) == 16 &&
-			      offsetof(Block, size) == 48 && offsetof(Block, requested_size) == 56 &&
+			      offsetof(Block, size) == 48 &&
+			      offsetof(Block, requested_size) == 56 &&
 			      offsetof(Block, pool) == 64 && offsetof(Block, ptr) == 72,
 		      "Block as in every release");
 }
@@ -220,9 +224,10 @@ DeviceCachingAllocator::alloc_found_block(Block *block, size_t orig_size, size_t
 	return block;
 }
 
-__attribute__((noinline, noclone)) Block *DeviceCachingAllocator::malloc(int device, size_t orig_size,
-								aclrtStream stream,
-								uint8_t allocator_type)
+__attribute__((noinline, noclone)) Block *DeviceCachingAllocator::malloc(int device,
+									 size_t orig_size,
+									 aclrtStream stream,
+									 uint8_t allocator_type)
 {
 	std::lock_guard<std::recursive_mutex> guard(mutex);
 
@@ -255,7 +260,8 @@ __attribute__((noinline, noclone)) Block *DeviceCachingAllocator::malloc(int dev
 	return alloc_found_block(b, orig_size, size, device, allocator_type);
 }
 
-__attribute__((noinline, noclone)) void DeviceCachingAllocator::free(Block *block, uint8_t allocator_type)
+__attribute__((noinline, noclone)) void DeviceCachingAllocator::free(Block *block,
+								     uint8_t allocator_type)
 {
 	std::lock_guard<std::recursive_mutex> guard(mutex);
 
@@ -277,8 +283,8 @@ __attribute__((noinline, noclone)) void DeviceCachingAllocator::free(Block *bloc
 	else
 		free_block(block, allocator_type);
 
-	emit::memory({ "pta_free", CACHING, MemoryDataType::MEMORY_FREE, allocator_type, device, ptr,
-		       n, requested, stats.allocated_bytes[AGGREGATE].current,
+	emit::memory({ "pta_free", CACHING, MemoryDataType::MEMORY_FREE, allocator_type, device,
+		       ptr, n, requested, stats.allocated_bytes[AGGREGATE].current,
 		       stats.reserved_bytes[AGGREGATE].current,
 		       stats.active_bytes[AGGREGATE].current, stream });
 }
@@ -309,7 +315,7 @@ size_t DeviceCachingAllocator::merge(Block *dst, Block *src, BlockPool &pool)
 
 /* Noinline: the real one is a function of its own, called from free and from process_events. */
 __attribute__((noinline, noclone)) void DeviceCachingAllocator::free_block(Block *block,
-								  uint8_t allocator_type)
+									   uint8_t allocator_type)
 {
 	BlockPool &pool = *block->pool;
 	void *ptr = block->ptr;

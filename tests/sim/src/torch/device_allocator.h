@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The per-device caching allocator: layouts of Block and DeviceStats as in every released branch. */
+/* The per-device caching allocator: layouts of Block and DeviceStats as in every released branch.
+ */
 #ifndef SIM_DEVICE_ALLOCATOR_H
 #define SIM_DEVICE_ALLOCATOR_H
 
@@ -12,8 +13,10 @@
 #include <set>
 #include <vector>
 
-namespace c10_npu {
-namespace NPUCachingAllocator {
+namespace c10_npu
+{
+namespace NPUCachingAllocator
+{
 
 struct Stat {
 	int64_t current = 0, peak = 0, allocated = 0, freed = 0;
@@ -67,8 +70,9 @@ struct Block {
 	std::vector<void *> handles; /* physical handles of an expandable segment */
 };
 
-class DeviceCachingAllocator {
-    public:
+class DeviceCachingAllocator
+{
+      public:
 	DeviceCachingAllocator();
 	Block *malloc(int device, size_t size, aclrtStream stream, uint8_t allocator_type);
 	void free(Block *block, uint8_t allocator_type);
@@ -76,7 +80,7 @@ class DeviceCachingAllocator {
 	void emptyCache();
 	void totals(int64_t out[3]);
 
-    private:
+      private:
 	/* First: a tracer finds the counters at fixed distances behind the mutex. */
 	mutable std::recursive_mutex mutex;
 	DeviceStats stats;

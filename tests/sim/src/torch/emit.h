@@ -9,7 +9,8 @@
 #include "c10.h"
 #endif
 
-namespace emit {
+namespace emit
+{
 
 struct Record {
 	const char *fn; /* of the truth */
@@ -54,11 +55,10 @@ __attribute__((always_inline)) inline void memory(const Record &r)
 	asm("" : "+r"(t0));
 	const bool is_malloc = r.type == torch_npu::profiler::MemoryDataType::MEMORY_MALLOC;
 #if SIM_LAYOUT == LAYOUT_C10
-	c10::reportMemoryUsageToProfiler(r.ptr, is_malloc ? r.size : -r.size,
-					 static_cast<size_t>(r.allocated),
-					 static_cast<size_t>(r.reserved),
-					 c10::Device(c10::DeviceType::PrivateUse1,
-						     static_cast<int8_t>(r.device)));
+	c10::reportMemoryUsageToProfiler(
+		r.ptr, is_malloc ? r.size : -r.size, static_cast<size_t>(r.allocated),
+		static_cast<size_t>(r.reserved),
+		c10::Device(c10::DeviceType::PrivateUse1, static_cast<int8_t>(r.device)));
 #else
 	torch_npu::profiler::MemoryUsage u;
 

@@ -12,8 +12,10 @@
 #define LAYOUT_B 2
 #define LAYOUT_C 3
 
-namespace torch_npu {
-namespace profiler {
+namespace torch_npu
+{
+namespace profiler
+{
 
 enum class MemoryComponentType : uint8_t { CACHING_ALLOCATOR = 0, WORKSPACE_ALLOCATOR = 1 };
 enum class MemoryDataType : uint8_t { MEMORY_MALLOC = 0, MEMORY_FREE = 1, MEMORY_BLOCK_FREE = 2 };
@@ -43,8 +45,10 @@ void reportMemoryDataToNpuProfiler(const MemoryUsage &data);
 
 } // namespace profiler
 
-namespace toolkit {
-namespace profiler {
+namespace toolkit
+{
+namespace profiler
+{
 
 #define NPU_PROFILER_API __attribute__((visibility("default")))
 
@@ -79,14 +83,13 @@ struct NPU_PROFILER_API MemoryData : BaseReportData {
 	uint64_t threadId;
 	uint64_t processId;
 
-	__attribute__((always_inline)) MemoryData(const torch_npu::profiler::MemoryUsage &u,
-						  int64_t p, int64_t size, int64_t allocated,
-						  int64_t reserved, int64_t active, int64_t stm,
-						  int64_t time, uint64_t tid, uint64_t pid)
+	__attribute__((always_inline))
+	MemoryData(const torch_npu::profiler::MemoryUsage &u, int64_t p, int64_t size,
+		   int64_t allocated, int64_t reserved, int64_t active, int64_t stm, int64_t time,
+		   uint64_t tid, uint64_t pid)
 	    : BaseReportData(0, "torch.memory_usage"), ptr(p), timeNs(time), allocSize(size),
 	      totalAllocated(allocated), totalReserved(reserved), totalActive(active), stream(stm),
-	      deviceType(u.device_type),
-	      deviceIndex(u.device_index),
+	      deviceType(u.device_type), deviceIndex(u.device_index),
 #if SIM_LAYOUT >= LAYOUT_C
 	      componentType(u.component_type),
 #endif
@@ -101,8 +104,9 @@ struct NPU_PROFILER_API MemoryData : BaseReportData {
 };
 
 /* The dump side of the profiler: takes reports while it is on. */
-class NPU_PROFILER_API Dump {
-    public:
+class NPU_PROFILER_API Dump
+{
+      public:
 	static Dump &instance();
 	bool running() const;
 	void set(bool on);

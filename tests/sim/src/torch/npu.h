@@ -15,27 +15,31 @@
 
 using aclrtStream = void *;
 
-namespace c10_npu {
+namespace c10_npu
+{
 
 SIM_API int SetDevice(int8_t device);
 SIM_API int GetDevice(int32_t *device);
 
 /* What a TORCH_CHECK throws, and its out-of-memory form. */
-class SIM_API NPUError : public std::runtime_error {
-    public:
+class SIM_API NPUError : public std::runtime_error
+{
+      public:
 	explicit NPUError(const std::string &what);
 	~NPUError() override;
 };
 
-class SIM_API OutOfMemoryError : public NPUError {
-    public:
+class SIM_API OutOfMemoryError : public NPUError
+{
+      public:
 	explicit OutOfMemoryError(const std::string &what);
 	~OutOfMemoryError() override;
 };
 
 [[noreturn]] void throwError(const char *what);
 
-namespace acl {
+namespace acl
+{
 
 /* Newer functions are looked up in libascendcl.so, with a fallback. */
 int MallocAlign32(void **p, size_t n, int policy);
@@ -44,10 +48,12 @@ void DrainQueues();
 
 } // namespace acl
 
-namespace NPUCachingAllocator {
+namespace NPUCachingAllocator
+{
 
-class NPUAllocator {
-    public:
+class NPUAllocator
+{
+      public:
 	virtual ~NPUAllocator() = default;
 	virtual void *raw_alloc(size_t n) = 0;
 	virtual void *raw_alloc_with_stream(size_t n, aclrtStream stream) = 0;
@@ -67,7 +73,8 @@ SIM_API std::mutex *getFreeMutex();
 
 } // namespace NPUCachingAllocator
 
-namespace NPUWorkspaceAllocator {
+namespace NPUWorkspaceAllocator
+{
 
 void *malloc_with_stream(size_t size, aclrtStream stream);
 void release_use(void *ptr);
@@ -76,12 +83,15 @@ void emptyCache(int device);
 } // namespace NPUWorkspaceAllocator
 } // namespace c10_npu
 
-namespace at_npu {
-namespace native {
+namespace at_npu
+{
+namespace native
+{
 
 /* Stands for at::Tensor: one pointer, a destructor, returned through a hidden pointer. */
-class SIM_API WorkspaceTensor {
-    public:
+class SIM_API WorkspaceTensor
+{
+      public:
 	explicit WorkspaceTensor(void *p);
 	WorkspaceTensor(const WorkspaceTensor &) = delete;
 	~WorkspaceTensor();
@@ -92,8 +102,9 @@ class SIM_API WorkspaceTensor {
 SIM_API WorkspaceTensor allocate_workspace(uint64_t size, aclrtStream stream);
 #endif
 
-class SIM_API OpCommand {
-    public:
+class SIM_API OpCommand
+{
+      public:
 	OpCommand &Name(const std::string &name);
 	void Run();
 #if SIM_LAYOUT >= 3
@@ -102,7 +113,7 @@ class SIM_API OpCommand {
 #endif
 	static void RunOpApi(const std::string &name, std::function<int()> func, bool sync);
 
-    private:
+      private:
 	std::string name_;
 };
 

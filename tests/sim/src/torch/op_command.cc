@@ -12,10 +12,13 @@
 #include <thread>
 #include <unordered_map>
 
-namespace at_npu {
-namespace native {
+namespace at_npu
+{
+namespace native
+{
 
-namespace {
+namespace
+{
 
 int TaskQueueEnable()
 {
@@ -28,8 +31,9 @@ int TaskQueueEnable()
 }
 
 /* One for each device, started with its first operator; never destroyed. */
-class Queue {
-    public:
+class Queue
+{
+      public:
 	explicit Queue(int dev) : device(dev)
 	{
 		std::thread([this] { consume(); }).detach();
@@ -52,7 +56,7 @@ class Queue {
 		idle.wait(g, [this] { return tasks.empty() && !busy; });
 	}
 
-    private:
+      private:
 	static const size_t kRoom = 4096;
 	const int device;
 	std::mutex lock;
@@ -166,8 +170,10 @@ void OpCommand::RunOpApi(const std::string &name, std::function<int()> func, boo
 } // namespace native
 } // namespace at_npu
 
-namespace c10_npu {
-namespace acl {
+namespace c10_npu
+{
+namespace acl
+{
 
 void DrainQueues()
 {
@@ -184,7 +190,8 @@ void DrainQueues()
 } // namespace acl
 } // namespace c10_npu
 
-namespace {
+namespace
+{
 
 using Plan = int (*)(void *, void *, void *, uint64_t *, aclOpExecutor **);
 using Go = int (*)(void *, uint64_t, aclOpExecutor *, void *);

@@ -9,11 +9,15 @@
 #include <time.h>
 #include <unistd.h>
 
-namespace torch_npu {
-namespace toolkit {
-namespace profiler {
+namespace torch_npu
+{
+namespace toolkit
+{
+namespace profiler
+{
 
-namespace {
+namespace
+{
 std::atomic<bool> on{ false };
 std::atomic<uint64_t> seen{ 0 };
 } // namespace
@@ -30,8 +34,8 @@ size_t BaseReportData::encode(unsigned char *out, size_t room)
 
 size_t MemoryData::encode(unsigned char *out, size_t room)
 {
-	const int64_t w[] = { ptr, timeNs, allocSize, totalAllocated, totalReserved, totalActive,
-			      stream };
+	const int64_t w[] = { ptr,	     timeNs,	  allocSize, totalAllocated,
+			      totalReserved, totalActive, stream };
 
 	if (room < sizeof(w))
 		return 0;

@@ -3,13 +3,16 @@
 #include "memory_usage.h"
 #include "npu.h"
 
-namespace torch_npu {
-namespace profiler {
+namespace torch_npu
+{
+namespace profiler
+{
 
 using toolkit::profiler::Dump;
 using toolkit::profiler::MemoryData;
 
-namespace {
+namespace
+{
 
 /* The manager whose state is asked first; the call keeps the prologue before the test. */
 __attribute__((noinline)) bool profilerRunning()
@@ -50,16 +53,18 @@ reportMemoryDataToNpuProfiler(const MemoryUsage &data)
 #endif
 
 /* torch's own profiler reports CPU tensors through this; its address is only in a vtable. */
-class MemoryReportingState {
-    public:
+class MemoryReportingState
+{
+      public:
 	virtual ~MemoryReportingState() = default;
 	virtual void reportMemoryUsage(void *ptr, int64_t size, size_t allocated, size_t reserved,
 				       int8_t type, int8_t index) = 0;
 	virtual bool memoryProfilingEnabled() const = 0;
 };
 
-class NpuProfilerThreadLocalState : public MemoryReportingState {
-    public:
+class NpuProfilerThreadLocalState : public MemoryReportingState
+{
+      public:
 	void reportMemoryUsage(void *ptr, int64_t size, size_t allocated, size_t reserved,
 			       int8_t type, int8_t index) override;
 	bool memoryProfilingEnabled() const override;
@@ -79,10 +84,10 @@ void NpuProfilerThreadLocalState::reportMemoryUsage(void *ptr, int64_t size, siz
 	u.alloc_size = size;
 	u.total_allocated = static_cast<int64_t>(allocated);
 	u.total_reserved = static_cast<int64_t>(reserved);
-	Dump::instance().report(new MemoryData(
-		u, u.ptr, u.alloc_size, u.total_allocated, u.total_reserved, 0, 0,
-		toolkit::profiler::nowNs(), toolkit::profiler::threadId(),
-		toolkit::profiler::processId()));
+	Dump::instance().report(new MemoryData(u, u.ptr, u.alloc_size, u.total_allocated,
+					       u.total_reserved, 0, 0, toolkit::profiler::nowNs(),
+					       toolkit::profiler::threadId(),
+					       toolkit::profiler::processId()));
 }
 
 bool NpuProfilerThreadLocalState::memoryProfilingEnabled() const

@@ -6,13 +6,16 @@
 
 #include <map>
 
-namespace c10_npu {
-namespace NPUWorkspaceAllocator {
+namespace c10_npu
+{
+namespace NPUWorkspaceAllocator
+{
 
 using torch_npu::profiler::MemoryComponentType;
 using torch_npu::profiler::MemoryDataType;
 
-namespace {
+namespace
+{
 
 const size_t kPadding = 32;
 const size_t kRound = 2 << 20;
@@ -67,12 +70,12 @@ void DeviceWorkspaceAllocator::release(int device, WorkspaceBlock &b)
 
 #if SIM_LAYOUT == LAYOUT_B
 	allocated -= n;
-	emit::memory({ "ws_segment_free", WORKSPACE, MemoryDataType::MEMORY_FREE, 0, device, b.ptr, n,
-		       b.size, TOTALS(*this), b.stream });
+	emit::memory({ "ws_segment_free", WORKSPACE, MemoryDataType::MEMORY_FREE, 0, device, b.ptr,
+		       n, b.size, TOTALS(*this), b.stream });
 #elif SIM_LAYOUT == LAYOUT_C
 	reserved -= n;
-	emit::memory({ "ws_segment_free", WORKSPACE, MemoryDataType::MEMORY_FREE, 0, device, b.ptr, n,
-		       b.size, TOTALS(*this), b.stream });
+	emit::memory({ "ws_segment_free", WORKSPACE, MemoryDataType::MEMORY_FREE, 0, device, b.ptr,
+		       n, b.size, TOTALS(*this), b.stream });
 #else
 	reserved -= n;
 	(void)device;
@@ -199,8 +202,10 @@ void emptyCache(int device)
 } // namespace NPUWorkspaceAllocator
 } // namespace c10_npu
 
-namespace at_npu {
-namespace native {
+namespace at_npu
+{
+namespace native
+{
 
 WorkspaceTensor::WorkspaceTensor(void *p) : data(p)
 {

@@ -75,13 +75,13 @@ static inline uint64_t sim_truth_begin(void)
 #define SIM_NARGS_(a, b, c, d, e, f, g, h, n, ...) n
 #define SIM_NARGS(...) SIM_NARGS_(__VA_ARGS__, 8, 7, 6, 5, 4, 3, 2, 1, 0)
 #define SIM_ARGS(...) .nargs = SIM_NARGS(__VA_ARGS__), .args = { __VA_ARGS__ }
-#define SIM_TRUTH(t, func, ...)                                                                    \
-	do {                                                                                       \
-		if (__builtin_expect((t) != 0, 0)) {                                               \
-			struct sim_truth_rec r_ = { .fn = (func), .t0 = (t), __VA_ARGS__ };        \
-			r_.t1 = sim_truth_now();                                                   \
-			sim_truth_put(&r_);                                                        \
-		}                                                                                  \
+#define SIM_TRUTH(t, func, ...)                                                             \
+	do {                                                                                \
+		if (__builtin_expect((t) != 0, 0)) {                                        \
+			struct sim_truth_rec r_ = { .fn = (func), .t0 = (t), __VA_ARGS__ }; \
+			r_.t1 = sim_truth_now();                                            \
+			sim_truth_put(&r_);                                                 \
+		}                                                                           \
 	} while (0)
 #define U64(x) ((uint64_t)(uintptr_t)(x))
 #endif

@@ -52,8 +52,8 @@ static _Atomic uint64_t dropped;
 
 static void *pages(size_t n)
 {
-	long p = syscall(SYS_mmap, NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			 -1, 0L);
+	long p = syscall(SYS_mmap, NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			 0L);
 
 	return p == -1 ? NULL : (void *)p;
 }
@@ -145,8 +145,7 @@ static void out_flush(struct out *o)
 	o->n = 0;
 }
 
-#define PUT(o, ...) \
-	((o)->n += (size_t)snprintf((o)->buf + (o)->n, OUT_BYTES - (o)->n, __VA_ARGS__))
+#define PUT(o, ...) ((o)->n += (size_t)snprintf((o)->buf + (o)->n, OUT_BYTES - (o)->n, __VA_ARGS__))
 
 static void out_string(struct out *o, const char *s)
 {

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+# Shared by the scripts: what they need of Debian, where they keep things. Sourced.
+
+top=$(readlink -f "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/..")
+cache=${MEMTAP_CACHE:-$HOME/.cache/memtap}
+
+packages_build="gcc g++ libc6-dev clang llvm meson ninja-build pkg-config bpftool libbpf-dev libelf-dev
+	libdw-dev libcjson-dev libsqlite3-dev libzydis-dev zlib1g-dev libzstd-dev python3 python3-dev"
+packages_test="libcriterion-dev libclang-rt-14-dev clang-format clang-tidy binutils cpio busybox-static
+	qemu-system-x86 procps util-linux iproute2 xz-utils git man-db"
+packages_cross="gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libbpf-dev:arm64 libelf-dev:arm64
+	libdw-dev:arm64 libcjson-dev:arm64 libsqlite3-dev:arm64 libzydis-dev:arm64 zlib1g-dev:arm64
+	libzstd-dev:arm64"
+
+say() {
+	printf '== %s\n' "$*"
+}
+
+# Install what is missing of the named packages; needs root only if something is.
+need_packages() {
+	local p missing=()
+	command -v dpkg-query >/dev/null || return 0 # not Debian: the build says what is missing
+	for p in "$@"; do
+		dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing+=("$p")
+	done
+	[ ${#missing[@]} -eq 0 ] && return 0
+	if [ "$(id -u)" != 0 ]; then
+		echo "these packages are missing, and only root can install them: ${missing[*]}" >&2
+		return 1
+	fi
+	say "installing ${missing[*]}"
+	case " ${missing[*]} " in
+	*:arm64\ *) dpkg --add-architecture arm64 ;;
+	esac
+	apt-get update -qq || true
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" \
+		>"${TMPDIR:-/tmp}/memtap-apt.$$" 2>&1 || {
+		tail -n 20 "${TMPDIR:-/tmp}/memtap-apt.$$" >&2
+		rm -f "${TMPDIR:-/tmp}/memtap-apt.$$"
+		return 1
+	}
+	rm -f "${TMPDIR:-/tmp}/memtap-apt.$$"
+}
+
+# Configure and build a folder: build_in DIR [MESON-OPTIONS...]
+build_in() {
+	local dir=$1
+	shift
+	[ -f "$dir/build.ninja" ] || meson setup "$dir" "$top" "$@" >"$dir.log" 2>&1 || {
+		cat "$dir.log" >&2
+		return 1
+	}
+	rm -f "$dir.log"
+	ninja -C "$dir" >"$dir/ninja.log" 2>&1 || {
+		grep -E 'error|FAILED' -A 8 "$dir/ninja.log" | head -n 60 >&2
+		return 1
+	}
+}

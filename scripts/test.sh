@@ -1,0 +1,110 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs what is missing, builds with and without sanitizers, runs all hermetic tests.
+set -uo pipefail
+. "$(dirname "$(readlink -f "$0")")/lib.sh"
+cd "$top" || exit 1
+
+passed=0 failed=0 skipped=0
+ok() { echo "ok   $1"; passed=$((passed + 1)); }
+bad() { echo "FAIL $1"; failed=$((failed + 1)); }
+skip() { echo "skip $1 ($2)"; skipped=$((skipped + 1)); }
+
+# Add the counts of a runner's closing line "N passed, N failed[, N skipped]".
+add_counts() { # NAME STATUS LOG
+	local line
+	line=$(grep -aE '^[0-9]+ passed, [0-9]+ failed' "$3" | tail -n 1)
+	if [ -z "$line" ]; then
+		tail -n 30 "$3"
+		bad "$1: no closing line"
+		return
+	fi
+	passed=$((passed + $(sed -E 's/^([0-9]+) passed.*/\1/' <<<"$line")))
+	failed=$((failed + $(sed -E 's/.* ([0-9]+) failed.*/\1/' <<<"$line")))
+	case $line in *skipped*) skipped=$((skipped + $(sed -E 's/.* ([0-9]+) skipped.*/\1/' <<<"$line"))) ;; esac
+	[ "$2" = 0 ] || case $line in *" 0 failed"*) bad "$1: exit status $2" ;; esac
+}
+
+run_counted() { # NAME COMMAND...
+	local name=$1 log status
+	shift
+	log=$(mktemp)
+	say "$name"
+	"$@" 2>&1 | tee "$log"
+	status=${PIPESTATUS[0]}
+	add_counts "$name" "$status" "$log"
+	rm -f "$log"
+}
+
+run_units() { # BUILD NAME
+	local log=$1/meson-logs/testlog.json name result
+	say "unit tests, $2"
+	meson test -C "$1" --suite unit --no-rebuild --print-errorlogs >"$1/units.log" 2>&1 || tail -n 80 "$1/units.log"
+	while read -r name result; do
+		case $result in
+		OK) ok "unit $name ($2)" ;;
+		SKIP) skip "unit $name ($2)" "the test says so" ;;
+		*) bad "unit $name ($2): $result" ;;
+		esac
+	done < <(python3 -c 'import json, sys
+for line in open(sys.argv[1]):
+    t = json.loads(line); print(t["name"].split()[-1], t["result"])' "$log")
+}
+
+# shellcheck disable=SC2086
+need_packages $packages_build $packages_test || { bad "packages"; echo "$passed passed, $failed failed, $skipped skipped"; exit 1; }
+
+say "building"
+if build_in build; then ok "build"; else bad "build"; fi
+if build_in build-asan -Db_sanitize=address,undefined -Db_lundef=false -Dsim=false; then
+	ok "build with sanitizers"
+else
+	bad "build with sanitizers"
+fi
+# shellcheck disable=SC2086
+if need_packages $packages_cross && build_in build-aarch64 --cross-file tests/cross-aarch64.ini -Dtests=false; then
+	ok "cross build for aarch64"
+else
+	bad "cross build for aarch64"
+fi
+
+say "style"
+mapfile -t sources < <(git ls-files 'user/*.c' 'user/*.h' 'bpf/*.c' 'bpf/lib/*.h' 2>/dev/null)
+if [ ${#sources[@]} -eq 0 ]; then
+	skip "clang-format" "no git here to list the sources"
+elif clang-format --dry-run -Werror "${sources[@]}" >build/format.log 2>&1; then
+	ok "clang-format"
+else
+	grep -m 20 error build/format.log
+	bad "clang-format"
+fi
+mapfile -t sources < <(git ls-files 'user/*.c' 2>/dev/null)
+if printf '%s\n' "${sources[@]}" | xargs -P 2 -n 12 clang-tidy --quiet -p build >build/tidy.log 2>&1; then
+	ok "clang-tidy"
+else
+	grep -m 20 -E 'warning|error' build/tidy.log
+	bad "clang-tidy"
+fi
+if command -v shellcheck >/dev/null; then
+	if shellcheck -x scripts/*.sh tests/kernels/*.sh tests/real/*.sh .ci/run >build/shellcheck.log 2>&1; then
+		ok "shellcheck"
+	else
+		head -n 30 build/shellcheck.log
+		bad "shellcheck"
+	fi
+fi
+if LC_ALL=C.UTF-8 man --warnings -E UTF-8 -l -Tutf8 -Z man/*.8 2>&1 >/dev/null | grep .; then
+	bad "man pages"
+else
+	ok "man pages"
+fi
+
+run_units build plain
+run_units build-asan sanitizers
+run_counted "fuzzing, 10 s a target" tests/fuzz/run.sh --seconds 10
+run_counted "live tests" python3 tests/live/run.py --build build
+run_counted "live tests, sanitizers" python3 tests/live/run.py --build build-asan --sim build --quick
+run_counted "kernels" tests/kernels/run.sh --build build
+
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ]
