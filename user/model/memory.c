@@ -395,6 +395,11 @@ static void on_mindspore(struct model *m, struct process *p, const struct event 
 
 void model__memory(struct model *m, struct process *p, const struct event *e)
 {
+	if (e->ret && (e->flags & EVF_ALONE)) {
+		m->counts.failures[0]++;
+		model__oom(m, p, e);
+		return;
+	}
 	if (e->ret) {
 		m->counts.rules[RULE_FAILED]++;
 		m->counts.failures[e->kind != EV_HAL_ALLOC && e->kind != EV_MS_ALLOC]++;
