@@ -25,7 +25,6 @@ class Calls(BasicTest):
     def test_retry_is_one_allocation(self):
         result, job = self.traced('--no-torch', env={'SIM_FAIL_HUGE': 3})
         self.agree(result, job)
-        self.assertEqual(result.of('OOM_DETAIL'), [])
         self.assertGreater(result.summary['failed_allocations'], 0)
         refused = [r for r in self.records(job) if r['fn'] == 'halMemAlloc' and r['ret']]
         self.assertEqual(result.summary['failed_allocations'], len(refused))
@@ -128,7 +127,9 @@ class Calls(BasicTest):
 
     def python(self, *args, **kw):
         script = os.path.join(HERE, '..', 'sim', 'sim_train.py')
-        return self.job('--root', sim(), *args, prefix=[sys.executable], exe=script, **kw)
+        # PYTHONPATH: where modules to come are looked for ahead
+        return self.job('--root', sim(), *args, prefix=[sys.executable], exe=script,
+                        env={'PYTHONPATH': sim('python')}, **kw)
 
     def test_python(self):
         job = self.python('--steps', 40, '--threads', 2, '--devices', 2, start=False)
@@ -141,9 +142,9 @@ class Calls(BasicTest):
         self.assertTrue(any('python step' in n for n in names), names)
 
     def test_python_middle(self):
-        job = self.python('--steps', 6000, '--layers', 2)
-        self.pause(0.5)
-        result = self.record('-p', job.pid, '-d', 0.6).ended()
+        job = self.python('--steps', 14000, '--layers', 1)
+        self.pause(0.3)
+        result = self.record('-p', job.pid, '-d', 0.4).ended()
         job.finish(60)
         self.agree(result, job, from_start=False)
 

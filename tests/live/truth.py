@@ -15,6 +15,7 @@ ENTRY, RETURN, INSIDE = 'entry', 'return', 'inside'
 ENCLOSING = {'aclrtMalloc', 'aclrtMallocAlign32', 'aclrtMallocCached', 'aclrtMallocWithCfg',
              'aclrtMallocForTaskScheduler', 'aclrtMemAllocManaged', 'aclrtMallocHost',
              'aclrtMallocHostWithCfg', 'aclrtMallocPhysical'}
+HAL = ('halMemAlloc', 'halMemFree', 'halMemCreate', 'halMemRelease')
 DRV_OUT_OF_MEMORY = 6
 LAUNCH = re.compile(r'rts?.*Launch.*')
 STUBS = {'rtLaunch', 'rtKernelLaunch', 'rtKernelLaunchWithFlag', 'rtKernelLaunchWithFlagV2',
@@ -288,11 +289,13 @@ def expected(records, rules):
             stream_ids.setdefault((r['pid'], r['stream']), (r['t0'], r['t1']))
         elif r['fn'] in ('rtFunctionRegister', 'rtRegisterFuncSymbol') and r['ret'] == 0:
             stubs.setdefault((r['pid'], r['out']), r['t0'])
+    # An address is given out again before the call that took it back returns.
+    for r in sorted((r for r in records if r['fn'] in HAL),
+                    key=lambda r: r['t1'] if r['fn'] in ('halMemAlloc', 'halMemCreate') else r['t0']):
+        hal(rules, r, out, live)
     for r in records:
         fn = r['fn']
-        if fn in ('halMemAlloc', 'halMemFree', 'halMemCreate', 'halMemRelease'):
-            hal(rules, r, out, live)
-        elif fn.startswith(('pta_', 'ws_')):
+        if fn.startswith(('pta_', 'ws_')):
             pta(rules, r, out)
         elif fn in ('aclrtHostRegister', 'aclrtHostRegisterV2') and r['ret'] == 0:
             out.append(Expected(r, 'MALLOC', 'HOST_PINNED', r['out'], RETURN,
