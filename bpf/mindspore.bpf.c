@@ -5,6 +5,8 @@
  */
 #include "lib/inflight.bpf.h"
 
+#define MS_ALIGN 512
+
 /* Address of the type name: vtable[-1] is the typeinfo, whose second word is it. */
 static __always_inline __u64 type_name(__u64 obj)
 {
@@ -41,6 +43,8 @@ int ms_alloc_r(struct pt_regs *ctx)
 		return 0;
 	rc = CTX_RC(ctx);
 	f.a[0] = rc;
+	if (p.site->flags & MT_SITE_RC_ADDR) /* the size before alignment (2.10) */
+		f.a[1] = f.a[1] ? (f.a[1] + MS_ALIGN - 1) & ~(__u64)(MS_ALIGN - 1) : MS_ALIGN;
 	if (rc && !(p.site->flags & MT_SITE_RC_ADDR) &&
 	    (user_u64(rc + p.site->off[0], &f.a[1]) || user_u64(rc + p.site->off[1], &f.a[0]))) {
 		stat_inc(&p, seen);

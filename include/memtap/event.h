@@ -41,6 +41,9 @@ enum mt_rec {
 	MT_REC_EXIT = 5,
 };
 
+/* a0 of a HAL call that failed: 1 = out of memory outside of any allocation call of acl or rt. */
+#define MT_REFUSED_ALONE 1
+
 #define MT_F_TRUNC  0x01 /* the text was longer than its room */
 #define MT_F_NOTEXT 0x02 /* the text could not be read */
 #define MT_F_STALE  0x04 /* in-flight state of this key was overwritten before */

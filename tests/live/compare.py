@@ -27,9 +27,9 @@ def bounds(list_, eps):
         after = list_[i + 1].t0 if i + 1 < len(list_) else 1 << 63
         e.lo, e.hi = e.t0 - eps, e.t1 + eps
         if e.when == T.ENTRY:
-            e.lo, e.hi = max(e.t0 - SLACK, before - eps), e.t0 + eps
+            e.lo, e.hi = max(e.t0 - SLACK, before), e.t0 + eps
         elif e.when == T.RETURN:
-            e.lo, e.hi = e.t1 - eps, min(e.t1 + SLACK, after + eps)
+            e.lo, e.hi = e.t1 - eps, min(e.t1 + SLACK, after - 1)
 
 
 def check_fields(e, row):
@@ -86,7 +86,7 @@ def brief(row):
             f'boot {row.get("boot")} dev {row["device"]} ptr {row["ptr"]} {row["attr"]}')
 
 
-def compare(rows, records, summary, rules, offset=None, eps=2000, skip=(), window=None, keep=None):
+def compare(rows, records, summary, rules, offset=None, eps=200, skip=(), window=None, keep=None):
     """skip: keys (event, type) that were filtered out by an option; keep: what else decides."""
     report = Report()
     if window:

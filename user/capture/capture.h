@@ -53,6 +53,7 @@ enum event_kind {
 #define EVF_LATE   0x80u /* handed out behind its time window */
 #define EVF_LAYOUT_B 0x100u /* EV_WS without reserved and active (2.7.1) */
 #define EVF_PY     0x200u
+#define EVF_ALONE  0x400u /* HAL: out of memory, and no enclosing call to report it */
 
 struct event {
 	enum event_kind kind;

@@ -36,6 +36,7 @@ static void from_call(const struct mt_call *c, struct event *e)
 		e->kind = EV_HAL_ALLOC;
 		e->flags |= EVF_CREATE;
 		e->device = (int32_t)(c->a[2] >> 32);
+		e->hal_flag = (uint32_t)(c->a[2] >> 32); /* as in an EV_OOM record */
 		e->module = (uint32_t)c->a[3];
 		e->page = (uint32_t)(c->a[3] >> 32);
 		if ((uint32_t)c->a[2] == SIDE_HOST && e->device >= 0)
@@ -118,6 +119,10 @@ static void from_call(const struct mt_call *c, struct event *e)
 		break;
 	default:
 		break;
+	}
+	if (e->kind == EV_HAL_ALLOC && e->ret) {
+		e->flags |= c->a[0] == MT_REFUSED_ALONE ? EVF_ALONE : 0;
+		e->addr = 0;
 	}
 }
 

@@ -27,6 +27,8 @@ bool model__emit(struct model *m, struct process *p, struct row *r, bool is_even
 uint64_t model__real(const struct model *m, uint64_t boot);
 /* MALLOC, FREE and their pools. */
 void model__memory(struct model *m, struct process *p, const struct event *e);
+/* OOM_TRIGGER row. */
+void model__oom(struct model *m, struct process *p, const struct event *e);
 void model__drop_blocks(struct model *m, struct process *p);
 
 #endif

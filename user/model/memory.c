@@ -225,7 +225,7 @@ static void on_hal_alloc(struct model *m, struct process *p, const struct event 
 	if (q)
 		pool__change(q, e->size, e->time);
 	if (!m->opts.vendor) {
-		r.attrs |= ATTR_OWNER | ATTR_PAGE | (dev >= 0 ? ATTR_PHYS : 0);
+		r.attrs |= ATTR_OWNER | ATTR_PAGE | (dev != DEV_HOST && e->device >= 0 ? ATTR_PHYS : 0);
 		r.owner = owner_of(e->module);
 		r.page_type = page_text(e->page);
 		r.alloc_type = e->flags & EVF_CREATE ? "create" : "alloc";
@@ -243,7 +243,7 @@ static void on_hal_free(struct model *m, struct process *p, const struct event *
 		q = r.device == DEV_HOST ? &p->hal[MAX_DEVICES] : pool_of(p->hal, r.device);
 		if (q)
 			pool__change(q, -r.size, e->time);
-		if (!m->opts.vendor && r.device >= 0)
+		if (!m->opts.vendor && r.device != DEV_HOST && r.phys_device >= 0)
 			r.attrs |= ATTR_PHYS;
 	}
 	model__emit(m, p, &r, true);
@@ -395,6 +395,11 @@ static void on_mindspore(struct model *m, struct process *p, const struct event 
 
 void model__memory(struct model *m, struct process *p, const struct event *e)
 {
+	if (e->ret && (e->flags & EVF_ALONE)) {
+		m->counts.failures[0]++;
+		model__oom(m, p, e);
+		return;
+	}
 	if (e->ret) {
 		m->counts.rules[RULE_FAILED]++;
 		m->counts.failures[e->kind != EV_HAL_ALLOC && e->kind != EV_MS_ALLOC]++;

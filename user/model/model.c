@@ -272,7 +272,7 @@ static void on_launch(struct model *m, struct process *p, const struct event *e)
 	model__emit(m, p, &r, true);
 }
 
-static void on_oom(struct model *m, struct process *p, const struct event *e)
+void model__oom(struct model *m, struct process *p, const struct event *e)
 {
 	struct row r = { .event = ROW_OOM_DETAIL,
 			 .type = ROW_OOM_TRIGGER,
@@ -370,7 +370,7 @@ int model__event(struct model *m, const struct event *e)
 		on_launch(m, p, e);
 		break;
 	case EV_OOM:
-		on_oom(m, p, e);
+		model__oom(m, p, e);
 		break;
 	case EV_FORK:
 		break;

@@ -140,8 +140,10 @@ int32_t process__logical(struct process *p, uint32_t tid, int32_t phys)
 		p->logical[phys] = (int16_t)t.set;
 		p->learnt[t.set] = true;
 	}
-	/* Nothing says otherwise: the ids are the same. */
-	return p->logical[phys] >= 0 ? p->logical[phys] : phys;
+	if (p->logical[phys] >= 0)
+		return p->logical[phys];
+	/* Nothing says otherwise: the ids are the same. A device outside the list has none. */
+	return p->n_visible ? DEV_NA : phys;
 }
 
 int process__name(struct process *p, uint64_t handle, const char *text, size_t len)

@@ -20,6 +20,7 @@
 #define TX  SO("libms_tools_ext")
 #define NPU SO("libtorch_npu")
 #define C10 SO("libc10")
+#define NPY "_C?(.*).so"
 #define MSX "mstx?(.*).so"
 #define MS  SO("@(libmindspore_memory_pool|libmindspore_backend|libmindspore_common)")
 
@@ -150,6 +151,15 @@ static const struct probe_def defs[] = {
 	PY(NPU, "_range_push", "py_mark", MT_FN_MSTX_START),
 	PY(NPU, "_range_pop", "py_end", MT_FN_MSTX_END),
 	PY(NPU, "_range_end", "py_end", MT_FN_MSTX_END),
+	/* in torch_npu._C itself, where that is not a shim of libtorch_npu */
+	PY(NPY, "_mark_on_host", "py_mark", MT_FN_MSTX_MARK),
+	PY(NPY, "_mark", "py_mark", MT_FN_MSTX_MARK),
+	PY(NPY, "_range_start_on_host", "py_mark", MT_FN_MSTX_START),
+	PY(NPY, "_range_start", "py_mark", MT_FN_MSTX_START),
+	PY(NPY, "_range_push_on_host", "py_mark", MT_FN_MSTX_START),
+	PY(NPY, "_range_push", "py_mark", MT_FN_MSTX_START),
+	PY(NPY, "_range_pop", "py_end", MT_FN_MSTX_END),
+	PY(NPY, "_range_end", "py_end", MT_FN_MSTX_END),
 	PY(MSX, "mark", "py_mark", MT_FN_MSTX_MARK),
 	PY(MSX, "range_start", "py_mark", MT_FN_MSTX_START),
 	PY(MSX, "range_end", "py_end", MT_FN_MSTX_END),
@@ -205,7 +215,7 @@ static const struct probe_def defs[] = {
 	LAUNCH("rtCmoTaskLaunch", -1, 1, -1, MT_NAME_NONE),
 };
 
-static const char *const libs[] = { HAL, ACL, RT, TX, NPU, C10, MSX, MS };
+static const char *const libs[] = { HAL, ACL, RT, TX, NPU, NPY, C10, MSX, MS };
 
 const struct probe_def *catalogue__defs(size_t *n)
 {
