@@ -242,6 +242,14 @@ static int poll_add(int ep, int fd, int what)
 
 enum { ON_SIGNAL, ON_TICK, ON_MAP };
 
+static void stop_signals(sigset_t *set)
+{
+	sigemptyset(set);
+	sigaddset(set, SIGINT);
+	sigaddset(set, SIGTERM);
+	sigaddset(set, SIGHUP);
+}
+
 static int open_loop(struct session *s, int *sig, int *timer)
 {
 	struct itimerspec its = { { 0, TICK_MS * 1000000 }, { 0, TICK_MS * 1000000 } };
@@ -252,11 +260,7 @@ static int open_loop(struct session *s, int *sig, int *timer)
 
 	if (ep < 0)
 		return -errno;
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
-	sigprocmask(SIG_BLOCK, &set, NULL);
+	stop_signals(&set);
 	*sig = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	*timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (*sig < 0 || *timer < 0 || timerfd_settime(*timer, 0, &its, NULL) ||
@@ -370,7 +374,11 @@ int session__run(struct session *s)
 {
 	int ep = -1, sig = -1, timer = -1, err, close_err;
 	bool ran = false;
+	sigset_t set;
 
+	/* Before any thread is made: one that does not block them would be ended by them. */
+	stop_signals(&set);
+	sigprocmask(SIG_BLOCK, &set, NULL);
 	s->boot_to_real = clock__boot_to_real();
 	err = setup(s);
 	if (!err)
