@@ -1,5 +1,6 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=dash
 # init of the test machine: traces the simulated job, sends the files out by the second serial port.
 /bin/busybox mkdir -p /proc /sys /dev /tmp /usr/bin /usr/sbin /sbin
 /bin/busybox --install -s /bin
@@ -14,12 +15,14 @@ echo "INIT-STARTED $(uname -m) $(uname -r)"
 mkdir -p /tmp/out
 memtap check >/tmp/out/check.txt 2>&1
 memtap check --json >/tmp/out/check.json 2>/dev/null
+echo CHECKED
 
 # The job waits until all probes are attached and again before it exits, so that all it did is
 # inside the window.
 run() { # NAME SIM-OPTIONS
 	name=$1
 	shift
+	echo "RUN $name"
 	mkfifo /tmp/go
 	/sim/sim-train --wait --truth /tmp/out/$name.truth --quiet "$@" </tmp/go >/tmp/out/$name.sim 2>&1 &
 	sim=$!

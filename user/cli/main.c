@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* memtap: finds the command and runs it. */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +100,10 @@ const char *cli__bytes(uint64_t v)
 int main(int argc, char **argv)
 {
 	size_t i;
+
+	/* A full disk, a size limit or a closed pipe is an error to report, not to die of. */
+	signal(SIGXFSZ, SIG_IGN);
+	signal(SIGPIPE, SIG_IGN);
 
 	if (argc < 2) {
 		help(stderr);

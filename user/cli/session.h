@@ -14,6 +14,12 @@
 #include "probe/probe.h"
 #include "target/target.h"
 
+/*
+ * An event waits so long for older ones of other threads: with the tick and a
+ * write it is on disk within 1 s (design.md, Wire and events).
+ */
+#define WINDOW_NS 800000000ULL
+
 struct record_opts {
 	pid_t *pids;
 	size_t n_pids;

@@ -301,6 +301,15 @@ static void on_exit_process(struct model *m, struct process *p, uint64_t time)
 		m->ops.ended(m->ctx, p->tgid);
 }
 
+/* A new program under the same PID: what the old one held is gone with it. */
+static void on_exec(struct model *m, struct process *p)
+{
+	model__drop_blocks(m, p);
+	process__forget(p);
+	if (m->ops.ended)
+		m->ops.ended(m->ctx, p->tgid);
+}
+
 static void learn(struct model *m, struct process *p, const struct event *e)
 {
 	uint64_t *v;
@@ -337,8 +346,12 @@ int model__event(struct model *m, const struct event *e)
 				on_exit_process(m, p, e->time);
 			return 0;
 		}
-		if (e->kind == EV_EXEC)
+		if (e->kind == EV_EXEC) {
+			p = find(m, e->tgid, e->start);
+			if (p)
+				on_exec(m, p);
 			return 0;
+		}
 	}
 	p = meet(m, e->tgid, e->start, e->time);
 	if (!p)
@@ -380,28 +393,55 @@ int model__event(struct model *m, const struct event *e)
 	return 0;
 }
 
-void model__lost(struct model *m, const struct lost_row *l)
+/* Devices of which anything was seen in a process. */
+static uint64_t devices_of(const struct process *p)
 {
+	uint64_t set = 0;
 	size_t i;
 
-	for (i = 0; i < m->n_procs; i++) {
-		struct process *p = m->procs[i];
-		struct row r = { .event = ROW_SYSTEM,
-				 .type = ROW_LOST,
-				 .time = model__real(m, l->now),
-				 .tid = p->tgid,
-				 .device = l->device >= 0 ? l->device : DEV_NA,
-				 .attrs = ATTR_LOST,
-				 .lost_reason = l->reason,
-				 .lost_probe = l->probe,
-				 .lost_count = l->count,
-				 .lost_first = model__real(m, l->first),
-				 .lost_last = model__real(m, l->last) };
+	for (i = 0; i < MAX_DEVICES; i++)
+		if (p->hal[i].met || p->pta[i].met || p->ws[i].met || p->ms[i].met)
+			set |= 1ULL << i;
+	return set;
+}
 
-		if (p->ended)
+void model__lost(struct model *m, const struct lost_row *l)
+{
+	struct row r = { .event = ROW_SYSTEM,
+			 .type = ROW_LOST,
+			 .time = model__real(m, l->now),
+			 .device = DEV_NA,
+			 .attrs = ATTR_LOST,
+			 .lost_reason = l->reason,
+			 .lost_probe = l->probe,
+			 .lost_count = l->count,
+			 .lost_first = model__real(m, l->first),
+			 .lost_last = model__real(m, l->last) };
+	struct process *p = NULL;
+	uint64_t devices = 0;
+	size_t i;
+
+	/* One row: the loss is the capture's, its count must not multiply by processes. */
+	for (i = m->n_procs; i-- > 0;) {
+		if (!p || p->ended)
+			p = m->procs[i];
+		devices |= devices_of(m->procs[i]);
+	}
+	if (!p)
+		return;
+	r.tid = p->tgid;
+	if (l->device >= 0)
+		r.device = l->physical ? process__logical(p, 0, l->device) : l->device;
+	model__emit(m, p, &r, false);
+	if (r.device != DEV_NA || m->opts.vendor)
+		return;
+	/* Each device's view shows that something, perhaps its own, is missing. */
+	r.lost_count = 0;
+	for (i = 0; i < MAX_DEVICES; i++) {
+		if (!(devices >> i & 1))
 			continue;
+		r.device = (int32_t)i;
 		model__emit(m, p, &r, false);
-		break; /* one row: the loss is the capture's, its count must not multiply */
 	}
 }
 

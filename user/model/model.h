@@ -153,7 +153,7 @@ struct model_ops {
 	void (*row)(void *ctx, const struct row *r);
 	/* A process is met for the first time. */
 	void (*describe)(void *ctx, uint32_t tgid, uint32_t start, struct process_desc *d);
-	/* A process has ended: after its last row. */
+	/* A process has ended, or its program by exec: after its last row. */
 	void (*ended)(void *ctx, uint32_t tgid);
 };
 
@@ -166,12 +166,13 @@ int model__event(struct model *m, const struct event *e);
 /* An event that another place decided against. */
 void model__no_row(struct model *m, enum rule r);
 /*
- * A LOST row for losses of one kind: of every process, so it stands under each
- * traced one. first, last, now: boot time.
+ * A LOST row for losses of one kind. Of an unknown device: one row without
+ * device, and one with count 0 for each device seen. first, last, now: boot time.
  */
 struct lost_row {
 	const char *reason, *probe;
-	int32_t device;        /* logical or -1 */
+	int32_t device;        /* -1 = unknown */
+	bool physical;         /* device is the driver's number */
 	uint64_t count, first, last, now;
 };
 void model__lost(struct model *m, const struct lost_row *l);

@@ -52,7 +52,7 @@ struct process *process__new(uint32_t tgid, uint32_t start, const char *visible)
 	return p;
 }
 
-void process__free(struct process *p)
+static void free_names(struct process *p)
 {
 	size_t pos = 0;
 	uint64_t v;
@@ -60,11 +60,37 @@ void process__free(struct process *p)
 	while (hmap__next(&p->names, &pos, NULL, &v))
 		free((char *)(uintptr_t)v);
 	hmap__free(&p->names);
+}
+
+void process__free(struct process *p)
+{
+	free_names(p);
 	hmap__free(&p->threads);
 	hmap__free(&p->streams);
-	hmap__free(&p->stream_devices);
 	free(p->ranges);
 	free(p);
+}
+
+static void forget_sums(struct pool *q, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		q[i].used = q[i].total = 0;
+		q[i].prev = false;
+	}
+}
+
+void process__forget(struct process *p)
+{
+	free_names(p);
+	hmap__free(&p->threads);
+	hmap__free(&p->streams);
+	p->n_ranges = 0;
+	forget_sums(p->hal, MT_ARRAY_SIZE(p->hal));
+	forget_sums(p->pta, MT_ARRAY_SIZE(p->pta));
+	forget_sums(p->ws, MT_ARRAY_SIZE(p->ws));
+	forget_sums(p->ms, MT_ARRAY_SIZE(p->ms));
 }
 
 static uint64_t pack(struct thread t)

@@ -62,6 +62,8 @@ struct process {
 
 struct process *process__new(uint32_t tgid, uint32_t start, const char *visible);
 void process__free(struct process *p);
+/* After an exec: threads, streams, names, ranges and sums of the old program. */
+void process__forget(struct process *p);
 struct thread process__thread(const struct process *p, uint32_t tid);
 void process__set_device(struct process *p, uint32_t tid, int32_t logical);
 void process__saw_device(struct process *p, uint32_t tid, int32_t logical);

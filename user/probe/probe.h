@@ -304,6 +304,7 @@ const struct probed_file *prober__file_of(const struct prober *pr, int fd);
 /* The file and definition of a site number; NULL for an unknown one. */
 const struct probed_file *prober__site_file(const struct prober *pr, unsigned int site);
 const char *prober__site_name(const struct prober *pr, unsigned int site);
+unsigned int prober__site_fn(const struct prober *pr, unsigned int site); /* enum mt_fn */
 unsigned int prober__sites(const struct prober *pr); /* numbers below this exist */
 bool prober__site_is_return(const struct prober *pr, unsigned int site);
 /* Take the probes of a file away again (failed self-check). */

@@ -23,6 +23,7 @@ struct site_info {
 	struct probed_file *file;
 	const char *symbol;
 	bool is_return;
+	uint16_t fn;
 };
 
 struct prober {
@@ -128,7 +129,7 @@ static unsigned int new_site(struct batch *b, const struct probe_def *d, const c
 	}
 	if (pr->progs && bpf_map_update_elem(progs__map(pr->progs, "sites"), &no, &s, 0))
 		return 0;
-	pr->sites[no] = (struct site_info){ b->file, symbol, is_return };
+	pr->sites[no] = (struct site_info){ b->file, symbol, is_return, d->fn };
 	pr->n_sites++;
 	return no;
 }
@@ -520,6 +521,11 @@ const struct probed_file *prober__site_file(const struct prober *pr, unsigned in
 const char *prober__site_name(const struct prober *pr, unsigned int site)
 {
 	return site < pr->n_sites ? pr->sites[site].symbol : "unknown";
+}
+
+unsigned int prober__site_fn(const struct prober *pr, unsigned int site)
+{
+	return site < pr->n_sites ? pr->sites[site].fn : MT_FN_NONE;
 }
 
 bool prober__site_is_return(const struct prober *pr, unsigned int site)
