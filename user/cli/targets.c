@@ -370,14 +370,10 @@ int session__probe_targets(struct session *s)
 	struct mt_target t;
 	uint32_t key, *prev = NULL;
 	size_t n_libs, found = 0;
-	char looked[512] = "", why[700];
+	char why[700];
 	const char *const *libs = catalogue__libs(&n_libs);
 	int err = 0;
-	size_t i;
 
-	for (i = 0; i < n_libs; i++)
-		snprintf(looked + strlen(looked), sizeof(looked) - strlen(looked), "%s%s", i ? ", " : "",
-			 libs[i]);
 	while (!bpf_map_get_next_key(s->targets_fd, prev, &key)) {
 		struct scan c = { .s = s, .pid = (pid_t)key };
 		struct hkey k;
@@ -397,7 +393,7 @@ int session__probe_targets(struct session *s)
 		} else if (!err && !c.mapped && !c.ahead && s->opts.n_pids) {
 			snprintf(why, sizeof(why),
 				 "not an NPU process: none of %s is mapped or found where it would look",
-				 looked);
+				 catalogue__libs_text());
 			err = refuse(s, c.pid, why);
 		} else if (!err && !c.mapped && s->opts.n_pids) {
 			pr_info("pid %d has no NPU library mapped yet: %zu files are probed ahead",

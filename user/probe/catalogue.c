@@ -229,6 +229,13 @@ const char *const *catalogue__libs(size_t *n)
 	return libs;
 }
 
+const char *catalogue__libs_text(void)
+{
+	return "libascend_hal.so, libacl_rt.so, libascendcl.so, libruntime.so, libms_tools_ext.so, "
+	       "libtorch_npu.so, libc10.so, the Python modules mstx and torch_npu._C, "
+	       "libmindspore_memory_pool.so, libmindspore_backend.so, libmindspore_common.so";
+}
+
 bool catalogue__wants(const char *base)
 {
 	size_t i;

@@ -252,6 +252,7 @@ struct probe_def {
 const struct probe_def *catalogue__defs(size_t *n);
 /* Patterns of base names of all libraries in the catalogue. */
 const char *const *catalogue__libs(size_t *n);
+const char *catalogue__libs_text(void); /* the same for people */
 bool catalogue__wants(const char *base);
 
 /* ---- prober: probes in files ---- */
