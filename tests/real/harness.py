@@ -194,5 +194,12 @@ class Bench:
         return status, printed(p)
 
 
+def unharmed(bench, result, name, *args, env=None):
+    """Alone the program must print and return the same."""
+    status, alone = bench.untraced(name, *args, env=env)
+    if status != result.status or alone != result.stdout or not alone:
+        raise AssertionError(f'untraced: status {status}, {alone}; traced: {result.status}, {result.stdout}')
+
+
 def printed(program):
     return [x for x in program.text().splitlines() if not x.startswith(('READY ', 'DONE '))]

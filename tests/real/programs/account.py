@@ -39,15 +39,16 @@ def clock_offset():
     return best[1]
 
 
-def handshake(word):
+def handshake(word, wait=True):
     """Prints a word and the pid; with REAL_WAIT set waits for a line."""
     print(word, os.getpid(), flush=True)
-    if os.environ.get('REAL_WAIT'):
+    if wait and os.environ.get('REAL_WAIT'):
         sys.stdin.readline()
 
 
 class Account:
-    def __init__(self, devices=1, history=True):
+    def __init__(self, devices=1, history=True, early=False):
+        """early: the history runs before the first allocation, not from READY on."""
         import torch
         import torch_npu
         self.torch, self.npu = torch, torch_npu.npu
@@ -55,16 +56,25 @@ class Account:
         self.data = {'ops': [], 'marks': [], 'clear': []}
         torch.manual_seed(1)
         self.npu.init()
+        self.recording = False
+        if early:
+            self.record()
         for d in range(devices):
             torch.empty(1, device=f'npu:{d}')
         self.npu.synchronize()
         self.npu.empty_cache()
 
-    def ready(self):
+    def ready(self, wait=True, say=True):
+        if not self.recording:
+            self.record()
+        if say:
+            handshake('READY', wait)
+
+    def record(self):
+        self.recording = True
         self.base = [self.stats(d) for d in range(self.devices)]
         if self.with_history:
             self.npu.memory._record_memory_history(context=None, max_entries=1 << 22)
-        handshake('READY')
 
     def stats(self, device=0):
         s = self.npu.memory_stats(device)
