@@ -102,11 +102,8 @@ static int look_at_pid(struct look *l)
 	libs = catalogue__libs(&n);
 	proc__each_candidate(l->pid, libs, n, NULL, 0, on_candidate, l);
 	if (!l->n) {
-		size_t i;
-
-		pr_err("pid %d: not an NPU process; looked for:", (int)l->pid);
-		for (i = 0; i < n; i++)
-			pr_err("  %s", libs[i]);
+		pr_err("pid %d: not an NPU process: none of %s is mapped or found where it would look",
+		       (int)l->pid, catalogue__looked_for());
 		return -ENOENT;
 	}
 	return 0;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/base.h"
 
@@ -57,6 +58,14 @@ int proc__comm(pid_t pid, char out[16])
 	snprintf(out, 16, "%.15s", buf);
 	free(buf);
 	return 0;
+}
+
+bool proc__has_program(pid_t pid)
+{
+	char link[64], buf[8];
+
+	snprintf(link, sizeof(link), "/proc/%d/exe", (int)pid);
+	return readlink(link, buf, sizeof(buf)) > 0 || errno != ENOENT;
 }
 
 /* The rest of the line of /proc/PID/status that starts with `key`, malloced. */
