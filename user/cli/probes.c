@@ -103,7 +103,7 @@ static int look_at_pid(struct look *l)
 	proc__each_candidate(l->pid, libs, n, NULL, 0, on_candidate, l);
 	if (!l->n) {
 		pr_err("pid %d: not an NPU process: none of %s is mapped or found where it would look",
-		       (int)l->pid, catalogue__looked_for());
+		       (int)l->pid, catalogue__libs_text());
 		return -ENOENT;
 	}
 	return 0;

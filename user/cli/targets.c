@@ -367,9 +367,8 @@ int session__probe_targets(struct session *s)
 {
 	struct everyone all = { .s = s };
 	struct hmap have = { 0 };
-	struct mt_target t;
 	uint32_t key, *prev = NULL;
-	size_t n_libs, found = 0;
+	size_t n_libs;
 	char why[700];
 	const char *const *libs = catalogue__libs(&n_libs);
 	int err = 0;
@@ -385,15 +384,18 @@ int session__probe_targets(struct session *s)
 		err = scan_process(&c);
 		while (hmap__next(&c.names, &pos, &k, NULL))
 			hmap__put(&have, k, NULL);
-		found += c.mapped + c.ahead;
 		if (err == -EACCES || err == -EPERM) {
 			refuse(s, c.pid,
 			       "its mappings may not be read; needs CAP_SYS_PTRACE (man memtap, "
 			       "CAPABILITIES)");
 		} else if (!err && !c.mapped && !c.ahead && s->opts.n_pids) {
-			snprintf(why, sizeof(why),
-				 "not an NPU process: none of %s is mapped or found where it would look",
-				 catalogue__libs_text());
+			if (proc__has_program(c.pid))
+				snprintf(why, sizeof(why),
+					 "not an NPU process: none of %s is mapped or found where it "
+					 "would look",
+					 catalogue__libs_text());
+			else
+				snprintf(why, sizeof(why), "has ended, or is a kernel thread");
 			err = refuse(s, c.pid, why);
 		} else if (!err && !c.mapped && s->opts.n_pids) {
 			pr_info("pid %d has no NPU library mapped yet: %zu files are probed ahead",
@@ -414,8 +416,6 @@ int session__probe_targets(struct session *s)
 		proc__each_candidate(c.pid, libs, n_libs, NULL, 0, on_candidate, &c);
 		scan__free(&c);
 	}
-	(void)t;
-	(void)found;
 out:
 	hmap__free(&have);
 	return err;

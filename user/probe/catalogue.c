@@ -236,12 +236,6 @@ const char *catalogue__libs_text(void)
 	       "libmindspore_memory_pool.so, libmindspore_backend.so, libmindspore_common.so";
 }
 
-const char *catalogue__looked_for(void)
-{
-	return "libascend_hal.so, libruntime.so, libacl_rt.so, libascendcl.so, libtorch_npu.so, "
-	       "libmindspore_memory_pool.so, libms_tools_ext.so";
-}
-
 bool catalogue__wants(const char *base)
 {
 	size_t i;

@@ -254,8 +254,6 @@ const struct probe_def *catalogue__defs(size_t *n);
 const char *const *catalogue__libs(size_t *n);
 const char *catalogue__libs_text(void); /* the same for people */
 bool catalogue__wants(const char *base);
-/* The main ones for a message. */
-const char *catalogue__looked_for(void);
 
 /* ---- prober: probes in files ---- */
 
