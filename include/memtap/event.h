@@ -74,8 +74,8 @@ enum mt_fn {
 	/* runtime launches: a0 = name source (handle, stub or program),
 	 * a1 = stream, a2 = tiling key, a3 = enum mt_name; text = kernel name */
 	MT_FN_LAUNCH,
-	/* mstx: a0 = stream or range id, a1 = domain, a2 = enum mt_mstx_src;
-	 * text = message */
+	/* mstx: a0 = stream or range id, a1 = domain, a2 = enum mt_mstx_src,
+	 * a4 = 1 when Python raised an exception; text = message */
 	MT_FN_MSTX_MARK,
 	MT_FN_MSTX_START,   /* ret = range id of the library (0: none) */
 	MT_FN_MSTX_END,     /* a0 = range id */

@@ -94,12 +94,13 @@ static void from_call(const struct mt_call *c, struct event *e)
 		e->stream = c->a[0];
 		/* The result of mstxRangeStartA is an id, not a status. */
 		e->key = (uint64_t)c->ret;
-		e->ret = 0;
+		e->ret = (int64_t)c->a[4];
 		e->flags |= c->a[2] == MT_MSTX_PY ? EVF_PY : 0;
 		break;
 	case MT_FN_MSTX_END:
 		e->kind = EV_RANGE_END;
 		e->key = c->a[0];
+		e->ret = (int64_t)c->a[4];
 		e->flags |= c->a[2] == MT_MSTX_PY ? EVF_PY : 0;
 		break;
 	case MT_FN_MS_ALLOC:

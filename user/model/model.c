@@ -374,10 +374,15 @@ int model__event(struct model *m, const struct event *e)
 		break;
 	case EV_MARK:
 	case EV_RANGE_START:
-		on_mark(m, p, e);
-		break;
 	case EV_RANGE_END:
-		on_range_end(m, p, e);
+		if (e->ret) {
+			m->counts.rules[RULE_FAILED]++;
+			m->counts.failures[1]++;
+		} else if (e->kind == EV_RANGE_END) {
+			on_range_end(m, p, e);
+		} else {
+			on_mark(m, p, e);
+		}
 		break;
 	case EV_LAUNCH:
 		on_launch(m, p, e);

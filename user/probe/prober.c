@@ -114,10 +114,8 @@ static unsigned int new_site(struct batch *b, const struct probe_def *d, const c
 	memcpy(s.arg, d->arg, sizeof(s.arg));
 	memcpy(s.off, d->off, sizeof(s.off));
 	if (d->kind == PROBE_PYTHON) {
-		/* ascend-abi.md 3.2: payload of a compact ASCII str, digits of an int */
-		s.off[0] = b->py_minor >= 12 ? 40 : 48;
-		s.off[1] = 24;
-		s.off[2] = b->py_minor >= 12;
+		/* Unknown version: the layout of the most common ones. */
+		s.off[0] = (__u16)(b->py_minor ? b->py_minor : 11);
 	} else if (d->fn == MT_FN_PTA_ALLOC || d->fn == MT_FN_PTA_FREE) {
 		/* 2.7.3: allocated_bytes, reserved_bytes behind the recursive mutex */
 		bool arm = elf_image__machine(b->img) == 183 /* EM_AARCH64 */;

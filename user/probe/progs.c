@@ -24,6 +24,7 @@
 #include "mindspore.skel.h"
 #include "mstx.skel.h"
 #include "pta.skel.h"
+#include "pymark.skel.h"
 #include "runtime.skel.h"
 
 /* The first object owns the maps. */
@@ -34,6 +35,7 @@ static const struct {
 	{ "lifecycle", lifecycle_bpf__elf_bytes }, { "hal", hal_bpf__elf_bytes },
 	{ "acl", acl_bpf__elf_bytes },             { "runtime", runtime_bpf__elf_bytes },
 	{ "pta", pta_bpf__elf_bytes },             { "mstx", mstx_bpf__elf_bytes },
+	{ "pymark", pymark_bpf__elf_bytes },
 	{ "mindspore", mindspore_bpf__elf_bytes },
 };
 
