@@ -51,7 +51,8 @@ static __always_inline void mstx_start_leave(struct pt_regs *ctx, __u32 session)
 	struct mt_inflight f;
 	struct probe p;
 
-	if (!probe__start_ret(&p, ctx, session) || guard__around(&p, MT_GUARD_PYMSTX) || !inflight__take(&p, &f))
+	if (!probe__start_ret(&p, ctx, session) || guard__around(&p, MT_GUARD_PYMSTX) ||
+	    !inflight__take(&p, &f))
 		return;
 	EMIT_CALL_TEXT(mt_call_msg, &p, f.begin, &f, CTX_RC(ctx), f.a[3]);
 }

@@ -6,10 +6,10 @@
 #define MAGIC_BINH 0x42494E48 /* "BINH": wrapper of a program handle */
 
 /* struct Kernel and struct Program of cann-runtime (2.4, item 2). */
-#define KERNEL_NAME    24 /* std::string: its first word is the char pointer */
-#define PROGRAM_TABLE  8  /* sorted array of {u64 tilingKey, Kernel *} */
-#define PROGRAM_COUNT  16 /* u32 room of the array, u32 entries in it */
-#define TABLE_STEPS    16 /* binary search: up to 65535 kernels a program */
+#define KERNEL_NAME 24 /* std::string: its first word is the char pointer */
+#define PROGRAM_TABLE 8 /* sorted array of {u64 tilingKey, Kernel *} */
+#define PROGRAM_COUNT 16 /* u32 room of the array, u32 entries in it */
+#define TABLE_STEPS 16 /* binary search: up to 65535 kernels a program */
 
 static __always_inline __u64 unwrap(__u64 h, __u64 magic)
 {

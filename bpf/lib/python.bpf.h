@@ -9,11 +9,11 @@
 
 #include "inflight.bpf.h"
 
-#define PY_SIZE       16 /* ob_size of a tuple or int; lv_tag of an int from 3.12 */
+#define PY_SIZE 16 /* ob_size of a tuple or int; lv_tag of an int from 3.12 */
 #define PY_TUPLE_ITEM 24
 #define PY_INT_DIGITS 24 /* of 30 bits, little end first */
-#define PY_STR_STATE  32
-#define PY_DICT_KEYS  32
+#define PY_STR_STATE 32
+#define PY_DICT_KEYS 32
 
 /* Address of the UTF-8 text of a str; 0 when it has none yet. */
 static __always_inline __u64 py_str(__u64 str, __u32 minor)
@@ -72,7 +72,8 @@ static __always_inline __u64 py_dict_message(__u64 dict, __u32 minor)
 		if ((__u64)i >= n)
 			break;
 		if (!user_u64(at + step - 16, &key) && !user_u64(at + step - 8, &value) && value &&
-		    !user_u64(py_str(key, minor), &word) && word == 0x006567617373656dULL /* message */)
+		    !user_u64(py_str(key, minor), &word) &&
+		    word == 0x006567617373656dULL /* message */)
 			return value;
 		at += step;
 	}

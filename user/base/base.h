@@ -68,9 +68,9 @@ struct hkey {
 
 struct hmap {
 	struct hslot *slots;
-	size_t n;    /* live entries */
+	size_t n; /* live entries */
 	size_t used; /* live + deleted */
-	size_t cap;  /* power of two, 0 before the first insert */
+	size_t cap; /* power of two, 0 before the first insert */
 };
 
 /* Value of a key; NULL if absent. Valid until the next insert. */

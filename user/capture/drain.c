@@ -19,11 +19,11 @@
 
 #include "base/base.h"
 
-#define SLICE_NS  10000000ULL
-#define N_SLICES  4096 /* 41 s: how far a stalled writer may fall behind in order */
-#define CHUNK     (256u << 10)
-#define BATCH     8192 /* records under one hold of the lock */
-#define POLL_MS   5
+#define SLICE_NS 10000000ULL
+#define N_SLICES 4096 /* 41 s: how far a stalled writer may fall behind in order */
+#define CHUNK (256u << 10)
+#define BATCH 8192 /* records under one hold of the lock */
+#define POLL_MS 5
 
 struct chunk {
 	struct chunk *next;
@@ -42,8 +42,8 @@ struct drain {
 	pthread_mutex_t lock;
 	struct drain_opts opts;
 	struct slice slices[N_SLICES];
-	struct slice late;       /* for slices already handed out */
-	uint64_t next;           /* number of the first slice not handed out */
+	struct slice late; /* for slices already handed out */
+	uint64_t next; /* number of the first slice not handed out */
 	struct chunk *spare;
 	size_t n_spare, chunks;
 	struct drain_stats st;
@@ -235,7 +235,8 @@ static void hand_out(struct drain *d, struct slice *s, bool late,
 			/* Unsorted is better than lost. */
 			for (c = s->head; c; c = c->next)
 				for (i = 0; i < c->len; i += ((struct mt_hdr *)(c->data + i))->size)
-					fn(ctx, c->data + i, ((struct mt_hdr *)(c->data + i))->size, true);
+					fn(ctx, c->data + i, ((struct mt_hdr *)(c->data + i))->size,
+					   true);
 			return;
 		}
 		d->sorted = p;

@@ -10,9 +10,11 @@
 
 const char *loss__reason(enum mt_loss reason)
 {
-	static const char *const names[MT_LOSS_MAX] = { [MT_LOSS_RING] = "ring full",
-							[MT_LOSS_FAULT] = "memory unreadable",
-							[MT_LOSS_INFLIGHT] = "too many open calls" };
+	static const char *const names[MT_LOSS_MAX] = {
+		[MT_LOSS_RING] = "ring full",
+		[MT_LOSS_FAULT] = "memory unreadable",
+		[MT_LOSS_INFLIGHT] = "too many open calls"
+	};
 
 	return reason < MT_LOSS_MAX ? names[reason] : "unknown";
 }

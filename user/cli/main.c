@@ -14,8 +14,10 @@ static const struct {
 	int (*run)(int argc, char **argv);
 	const char *help;
 } commands[] = {
-	{ "record", cmd_record, "trace running processes or a command, write the dump and trace files" },
-	{ "probes", cmd_probes, "list the probes of a process or a library: found, site, cost, why not" },
+	{ "record", cmd_record,
+	  "trace running processes or a command, write the dump and trace files" },
+	{ "probes", cmd_probes,
+	  "list the probes of a process or a library: found, site, cost, why not" },
 	{ "check", cmd_check, "tell what this kernel and these rights allow" },
 	{ "recover", cmd_recover, "finish the files of a run that was killed" },
 };

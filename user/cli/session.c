@@ -15,10 +15,10 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#define TICK_MS    20
-#define FLUSH_MS   60
-#define STATUS_MS  500
-#define LOSSES_MS  1000
+#define TICK_MS 20
+#define FLUSH_MS 60
+#define STATUS_MS 500
+#define LOSSES_MS 1000
 
 static void on_row(void *ctx, const struct row *r)
 {
@@ -186,8 +186,10 @@ static int attach(struct session *s)
 	}
 	err = mapwatch__open(&s->watch);
 	if (err)
-		pr_warn("new mappings cannot be watched: %s; libraries loaded later are only probed if "
-			"their file is known now", strerror(-err));
+		pr_warn("new mappings cannot be watched: %s; libraries loaded later are only "
+			"probed if "
+			"their file is known now",
+			strerror(-err));
 	if (s->opts.cmd) {
 		err = session__spawn(s);
 		if (err)
@@ -225,7 +227,8 @@ static void report_attached(struct session *s)
 	}
 	pr_info("all probes attached: %zu in %zu files by %s in %.0f ms; %zu processes%s",
 		prober__attached(s->prober), files, prober__mechanism(s->prober),
-		(double)s->attach_ns / 1e6, s->n_targets, failed ? " (some probes failed, see above)" : "");
+		(double)s->attach_ns / 1e6, s->n_targets,
+		failed ? " (some probes failed, see above)" : "");
 }
 
 static int poll_add(int ep, int fd, int what)
@@ -291,8 +294,8 @@ static void tick(struct session *s)
 
 		if (err && !s->write_err) {
 			s->write_err = err;
-			pr_err("writing to %s: %s; the capture stops, what is written stays", s->opts.dir,
-			       strerror(-err));
+			pr_err("writing to %s: %s; the capture stops, what is written stays",
+			       s->opts.dir, strerror(-err));
 			s->stopping = true;
 		}
 	}

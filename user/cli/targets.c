@@ -47,14 +47,14 @@ static int add_target(struct session *s, pid_t pid)
 struct scan {
 	struct session *s;
 	pid_t pid;
-	size_t mapped;      /* wanted libraries that it has mapped */
-	size_t ahead;       /* wanted files found ahead */
+	size_t mapped; /* wanted libraries that it has mapped */
+	size_t ahead; /* wanted files found ahead */
 	size_t added;
-	char **dirs;        /* RUNPATH of its files */
+	char **dirs; /* RUNPATH of its files */
 	size_t n_dirs;
 	uint64_t last_ino;
-	struct hmap names;  /* base names mapped already */
-	bool only_missing;  /* other processes' files: only names the targets lack */
+	struct hmap names; /* base names mapped already */
+	bool only_missing; /* other processes' files: only names the targets lack */
 	struct hmap *have;
 };
 
@@ -84,9 +84,9 @@ static void add_runpath(struct scan *c, const char *list, const char *file)
 			skip = 7;
 		else if (strncmp(list, "${ORIGIN}", 9) == 0)
 			skip = 9;
-		m = skip ? snprintf(dir, sizeof(dir), "%.*s%.*s", (int)origin, file, (int)(n - skip),
-				    list + skip) :
-			   snprintf(dir, sizeof(dir), "%.*s", (int)n, list);
+		m = skip ? snprintf(dir, sizeof(dir), "%.*s%.*s", (int)origin, file,
+				    (int)(n - skip), list + skip)
+			 : snprintf(dir, sizeof(dir), "%.*s", (int)n, list);
 		if (m > 0 && m < (int)sizeof(dir) && dir[0] == '/')
 			add_dir(c, dir, (size_t)m);
 		list += n + (list[n] == ':');
@@ -166,7 +166,8 @@ static int scan_process(struct scan *c)
 	if (err < 0)
 		return err;
 	libs = catalogue__libs(&n);
-	proc__each_candidate(c->pid, libs, n, (const char *const *)c->dirs, c->n_dirs, on_candidate, c);
+	proc__each_candidate(c->pid, libs, n, (const char *const *)c->dirs, c->n_dirs, on_candidate,
+			     c);
 	return 0;
 }
 
@@ -184,8 +185,8 @@ static void scan_command(struct scan *c, const char *name)
 		for (;; list++) {
 			size_t n = list ? strcspn(list, ":") : 0;
 
-			if (!list || (size_t)snprintf(path, sizeof(path), "%.*s/%s", (int)n, list, name) >=
-					     sizeof(path))
+			if (!list || (size_t)snprintf(path, sizeof(path), "%.*s/%s", (int)n, list,
+						      name) >= sizeof(path))
 				return;
 			if (!access(path, X_OK))
 				break;
@@ -263,7 +264,8 @@ int session__find_targets(struct session *s)
 		err = cgroup__id(s->opts.cgroup, &id, &s->cfg.cgroup_level);
 		s->cfg.cgroup_id = id;
 		if (err)
-			pr_warn("cgroup %s: only its present processes and their children are traced: %s",
+			pr_warn("cgroup %s: only its present processes and their children are "
+				"traced: %s",
 				s->opts.cgroup,
 				err == -ENODEV ? "it is a cgroup of version 1" : strerror(-err));
 	}
@@ -391,7 +393,8 @@ int session__probe_targets(struct session *s)
 		} else if (!err && !c.mapped && !c.ahead && s->opts.n_pids) {
 			if (proc__has_program(c.pid))
 				snprintf(why, sizeof(why),
-					 "not an NPU process: none of %s is mapped or found where it "
+					 "not an NPU process: none of %s is mapped or found where "
+					 "it "
 					 "would look",
 					 catalogue__libs_text());
 			else
@@ -427,7 +430,8 @@ static void note_late(struct session *s, const char *path, pid_t pid, uint64_t g
 {
 	void *p = realloc(s->late, (s->n_late + 1) * sizeof(*s->late));
 
-	pr_warn("%s: mapped by pid %d without notice: probed %.1f ms later, calls before are missing",
+	pr_warn("%s: mapped by pid %d without notice: probed %.1f ms later, calls before are "
+		"missing",
 		path, (int)pid, (double)gap / 1e6);
 	if (!p)
 		return;

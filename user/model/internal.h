@@ -14,9 +14,9 @@ struct model {
 	void *ctx;
 	struct process **procs;
 	size_t n_procs;
-	struct hmap by_tgid;    /* (tgid, start) -> index in procs */
-	struct hmap live;       /* (address, process << 8 | layer) -> block number */
-	struct block *blocks;   /* 0 is none */
+	struct hmap by_tgid; /* (tgid, start) -> index in procs */
+	struct hmap live; /* (address, process << 8 | layer) -> block number */
+	struct block *blocks; /* 0 is none */
 	uint32_t next_block, cap_blocks, free_block;
 	uint64_t next_allocation;
 	struct model_counts counts;

@@ -196,7 +196,8 @@ static void on_range_end(struct model *m, struct process *p, const struct event 
 {
 	struct range g = { 0 };
 	char name[64];
-	bool found = process__close_range(p, e->tid, e->key, (uint64_t)e->size, e->flags & EVF_PY, &g);
+	bool found = process__close_range(p, e->tid, e->key, (uint64_t)e->size, e->flags & EVF_PY,
+					  &g);
 	struct row r = { .event = ROW_MSTX,
 			 .type = ROW_RANGE_END,
 			 .time = model__real(m, e->time),
@@ -257,7 +258,8 @@ static void on_launch(struct model *m, struct process *p, const struct event *e)
 			r.name = known;
 			r.name_len = (uint32_t)strlen(known);
 		} else {
-			static const char *const what[] = { "kernel", "handle", "stub", "program", "name" };
+			static const char *const what[] = { "kernel", "handle", "stub", "program",
+							    "name" };
 			int n = snprintf(name, sizeof(name), "%s:0x%llx",
 					 what[e->name_kind <= MT_NAME_STRING ? e->name_kind : 0],
 					 (unsigned long long)e->addr);
@@ -364,8 +366,8 @@ int model__event(struct model *m, const struct event *e)
 			m->counts.failures[1]++;
 			break;
 		}
-		system_row(m, p, e->kind == EV_ACL_INIT ? ROW_ACL_INIT : ROW_ACL_FINI, e->time, e->tid, 0,
-			   true);
+		system_row(m, p, e->kind == EV_ACL_INIT ? ROW_ACL_INIT : ROW_ACL_FINI, e->time,
+			   e->tid, 0, true);
 		break;
 	case EV_SET_DEVICE:
 	case EV_STREAM_ID:
@@ -456,7 +458,8 @@ void model__stop(struct model *m, uint64_t time)
 
 	for (i = 0; i < m->n_procs; i++)
 		if (!m->procs[i]->ended)
-			system_row(m, m->procs[i], ROW_STOP_TRACE, time, m->procs[i]->tgid, 0, false);
+			system_row(m, m->procs[i], ROW_STOP_TRACE, time, m->procs[i]->tgid, 0,
+				   false);
 }
 
 void model__counts(const struct model *m, struct model_counts *c)

@@ -135,7 +135,8 @@ void process__saw_device(struct process *p, uint32_t tid, int32_t logical)
 
 void process__stream_device(struct process *p, uint64_t stream, int32_t logical)
 {
-	uint64_t *v = stream ? hmap__put(&p->stream_devices, (struct hkey){ stream, 0 }, NULL) : NULL;
+	uint64_t *v = stream ? hmap__put(&p->stream_devices, (struct hkey){ stream, 0 }, NULL)
+			     : NULL;
 
 	if (v)
 		*v = (uint64_t)(uint32_t)logical;
@@ -208,16 +209,17 @@ struct range *process__open_range(struct process *p, const struct range *r)
 	return &p->ranges[p->n_ranges++];
 }
 
-bool process__close_range(struct process *p, uint32_t tid, uint64_t lib_id, uint64_t domain, bool py,
-			  struct range *out)
+bool process__close_range(struct process *p, uint32_t tid, uint64_t lib_id, uint64_t domain,
+			  bool py, struct range *out)
 {
 	size_t i;
 
 	/* Newest first: ids of the library name the range, without one the thread's stack does. */
 	for (i = p->n_ranges; i-- > 0;) {
 		struct range *r = &p->ranges[i];
-		bool hit = lib_id ? r->lib_id == lib_id && r->domain == domain :
-				    !r->lib_id && r->tid == tid && r->domain == domain && r->py == py;
+		bool hit = lib_id ? r->lib_id == lib_id && r->domain == domain
+				  : !r->lib_id && r->tid == tid && r->domain == domain &&
+					    r->py == py;
 
 		if (!hit)
 			continue;

@@ -208,7 +208,8 @@ static int add_rets(struct batch *b, const struct probe_def *d, struct probe_rep
 }
 
 /* Requests for one function at vaddr. 0 or -errno with rep->why. */
-static int plan(struct batch *b, const struct probe_def *d, struct probe_report *rep, uint64_t vaddr)
+static int plan(struct batch *b, const struct probe_def *d, struct probe_report *rep,
+		uint64_t vaddr)
 {
 	struct probe_def own = *d;
 	unsigned int pair = ++b->pr->n_pairs, no;
@@ -313,8 +314,9 @@ static int find_pta(struct batch *b, const struct probe_def *d, struct probe_rep
 		if (b->pta.generation != PTA_NONE || !b->pta.malloc || !b->pta.free ||
 		    b->pta.block_ptr < 0 || b->pta.block_size < 0) {
 			snprintf(rep->why, sizeof(rep->why), "%s",
-				 b->pta.generation == PTA_NONE ? "not derived" :
-								 "not needed: the report function serves");
+				 b->pta.generation == PTA_NONE
+					 ? "not derived"
+					 : "not needed: the report function serves");
 			*vaddr = 0;
 			return -ENOENT;
 		}
@@ -323,9 +325,9 @@ static int find_pta(struct batch *b, const struct probe_def *d, struct probe_rep
 	if (*vaddr)
 		return 0;
 	snprintf(rep->why, sizeof(rep->why), "%s",
-		 b->pta.generation == PTA_C10 ? "generation 5.0: c10's function serves" :
-		 b->pta.why		      ? b->pta.why :
-						"not found");
+		 b->pta.generation == PTA_C10 ? "generation 5.0: c10's function serves"
+		 : b->pta.why		      ? b->pta.why
+					      : "not found");
 	return -ENOENT;
 }
 
@@ -493,10 +495,9 @@ int prober__add(struct prober *pr, int fd, const char *path, pid_t pid)
 	pr->files[pr->n_files++] = f;
 	for (i = 0; i < n; i++)
 		if ((defs[i].klass & pr->opts.classes) && !fnmatch(defs[i].lib, base, FNM_EXTMATCH))
-			f->reports[f->n_reports++] = (struct probe_report){ .def = &defs[i],
-									    .cost = "-",
-									    .how = "-",
-									    .state = "missing" };
+			f->reports[f->n_reports++] = (struct probe_report){
+				.def = &defs[i], .cost = "-", .how = "-", .state = "missing"
+			};
 	b.file = f;
 	b.py_minor = python_minor(path, pid);
 	run_batch(&b, fd);

@@ -32,9 +32,12 @@ static const struct {
 	const char *name;
 	const void *(*bytes)(size_t *);
 } layers[] = {
-	{ "lifecycle", lifecycle_bpf__elf_bytes }, { "hal", hal_bpf__elf_bytes },
-	{ "acl", acl_bpf__elf_bytes },             { "runtime", runtime_bpf__elf_bytes },
-	{ "pta", pta_bpf__elf_bytes },             { "mstx", mstx_bpf__elf_bytes },
+	{ "lifecycle", lifecycle_bpf__elf_bytes },
+	{ "hal", hal_bpf__elf_bytes },
+	{ "acl", acl_bpf__elf_bytes },
+	{ "runtime", runtime_bpf__elf_bytes },
+	{ "pta", pta_bpf__elf_bytes },
+	{ "mstx", mstx_bpf__elf_bytes },
 	{ "pymark", pymark_bpf__elf_bytes },
 	{ "mindspore", mindspore_bpf__elf_bytes },
 };
@@ -42,7 +45,7 @@ static const struct {
 struct prog {
 	const char *name; /* in its object */
 	struct bpf_program *base;
-	char *why;        /* not loaded: reason */
+	char *why; /* not loaded: reason */
 };
 
 struct clone {
@@ -132,7 +135,8 @@ static int prepare(struct progs *p, struct bpf_object *obj, const char *only)
 	struct bpf_map *map;
 	int err;
 
-	bpf_object__for_each_program(prog, obj) {
+	bpf_object__for_each_program(prog, obj)
+	{
 		const char *name = bpf_program__name(prog);
 		bool on = ends_with(name, "_s") ? features__has(p->features, FEAT_SESSION) : true;
 
@@ -143,7 +147,8 @@ static int prepare(struct progs *p, struct bpf_object *obj, const char *only)
 			bpf_program__set_expected_attach_type(
 				prog, (enum bpf_attach_type)MT_BPF_TRACE_UPROBE_SESSION);
 	}
-	bpf_object__for_each_map(map, obj) {
+	bpf_object__for_each_map(map, obj)
+	{
 		const char *name = bpf_map__name(map);
 
 		if (p->n_objs) {
@@ -196,7 +201,8 @@ static int load_layer(struct progs *p, size_t layer)
 
 	err = load_one(p, layer, NULL, &obj);
 	if (!err) {
-		bpf_object__for_each_program(prog, obj) {
+		bpf_object__for_each_program(prog, obj)
+		{
 			if (bpf_program__autoload(prog))
 				err = add_prog(p, prog, bpf_program__name(prog), NULL);
 			if (err)
@@ -215,7 +221,8 @@ static int load_layer(struct progs *p, size_t layer)
 		bpf_object__close(names);
 		return -ENOMEM;
 	}
-	bpf_object__for_each_program(prog, names) {
+	bpf_object__for_each_program(prog, names)
+	{
 		const char *name = bpf_program__name(prog);
 
 		if (ends_with(name, "_s") && !features__has(p->features, FEAT_SESSION))
@@ -224,8 +231,8 @@ static int load_layer(struct progs *p, size_t layer)
 		if (err) {
 			char why[320];
 
-			snprintf(why, sizeof(why), "%s%s%s", strerror(-err), last_libbpf[0] ? ": " : "",
-				 last_libbpf);
+			snprintf(why, sizeof(why), "%s%s%s", strerror(-err),
+				 last_libbpf[0] ? ": " : "", last_libbpf);
 			pr_debug("program %s does not load: %s", name, why);
 			err = add_prog(p, NULL, name, why);
 		} else {
@@ -377,7 +384,8 @@ int progs__clone(struct progs *p, const char *name, uint32_t attach_type, uint32
 		pr_debug("program %s: no variant with mode 0x%x: %s", name, mode, strerror(-fd));
 		if (optional[i] == MT_MODE_CGROUP && p->opts.cgroup) {
 			p->opts.cgroup = false;
-			pr_warn("this kernel cannot filter by cgroup: its present processes and their "
+			pr_warn("this kernel cannot filter by cgroup: its present processes and "
+				"their "
 				"children are traced");
 		}
 		mode &= ~optional[i];

@@ -12,9 +12,9 @@
 
 #include "base/base.h"
 
-#define STAT_MAX   4096
+#define STAT_MAX 4096
 #define STATUS_MAX 65536
-#define ENV_MAX    (4u << 20) /* the kernel's own limit for one exec is of this order */
+#define ENV_MAX (4u << 20) /* the kernel's own limit for one exec is of this order */
 
 static ssize_t read_proc(pid_t pid, const char *what, size_t max, char **out)
 {
