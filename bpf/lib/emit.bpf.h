@@ -10,12 +10,12 @@
  * add although the value is per CPU: programs are preemptible since 6.0, a
  * second probe can run here in between.
  */
-static __always_inline void probe__lose(struct probe *p, __u16 reason, __s32 device)
+static __always_inline void probe__lose_n(struct probe *p, __u16 reason, __s32 device, __u64 n)
 {
 	struct mt_loss_key k = { .site = p->site_no, .reason = reason, .device = device };
 	struct mt_loss_val fresh = {}, *v;
 
-	stat_inc(p, lost);
+	__sync_fetch_and_add(&p->stat->lost, n);
 	v = bpf_map_lookup_elem(&losses, &k);
 	if (!v) {
 		bpf_map_update_elem(&losses, &k, &fresh, BPF_NOEXIST);
@@ -26,7 +26,12 @@ static __always_inline void probe__lose(struct probe *p, __u16 reason, __s32 dev
 	if (!v->first)
 		v->first = p->now;
 	v->last = p->now;
-	__sync_fetch_and_add(&v->count, 1);
+	__sync_fetch_and_add(&v->count, n);
+}
+
+static __always_inline void probe__lose(struct probe *p, __u16 reason, __s32 device)
+{
+	probe__lose_n(p, reason, device, 1);
 }
 
 static __always_inline void hdr__fill(struct mt_hdr *h, struct probe *p, __u8 type, __u16 size,

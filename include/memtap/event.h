@@ -181,6 +181,7 @@ enum mt_loss {
 	MT_LOSS_RING = 0,   /* events ring full */
 	MT_LOSS_FAULT,      /* target memory was not readable */
 	MT_LOSS_INFLIGHT,   /* no room for in-flight state at the entry */
+	MT_LOSS_LENGTH,     /* more blocks in one call than are looked at */
 	MT_LOSS_MAX
 };
 

@@ -24,6 +24,13 @@
 #define MSX "mstx?(.*).so"
 #define MS SO("@(libmindspore_memory_pool|libmindspore_backend|libmindspore_common)")
 
+/* `this` of a method that returns an object: its place is the first argument on x86-64. */
+#ifdef __x86_64__
+#define SRET 1
+#else
+#define SRET 0
+#endif
+
 #define NOARG                      \
 	{                          \
 		-1, -1, -1, -1, -1 \
@@ -195,6 +202,16 @@ static const struct probe_def defs[] = {
 	  .klass = CLASS_POOL,
 	  .fn = MT_FN_MS_FREE,
 	  .arg = NOARG },
+	{ .lib = MS,
+	  .symbol = { "_ZN9mindspore6device22AbstractDynamicMemPool20DoFreePartTensorMemsERKSt6vect"
+		      "orIPvSaIS3_"
+		      "EES7_RKS2_ImSaImEE" },
+	  .prog = "ms_free_part_e",
+	  .kind = PROBE_ENTRY,
+	  .nargs = 3,
+	  .klass = CLASS_POOL,
+	  .fn = MT_FN_MS_FREE,
+	  .arg = { SRET, SRET + 1, -1, -1, -1 } },
 	{ .lib = MS,
 	  .symbol = { "_ZN9mindspore6device21DynamicMemPoolBestFit14AllocTensorMemEmbbj",
 		      "_ZN9mindspore6device21DynamicMemPoolBestFit14AllocTensorMemEmb" },

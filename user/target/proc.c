@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -26,6 +27,16 @@ static ssize_t read_proc(pid_t pid, const char *what, size_t max, char **out)
 	return n == -ENOENT ? -ESRCH : n;
 }
 
+/* The first thread may have left before the others. */
+static bool other_threads(pid_t pid)
+{
+	char path[64];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	return !stat(path, &st) && st.st_nlink > 3;
+}
+
 int proc__start(pid_t pid, uint32_t *start)
 {
 	unsigned long long v;
@@ -37,6 +48,8 @@ int proc__start(pid_t pid, uint32_t *start)
 		return (int)n;
 	/* comm may hold anything, also ") 1 2": fields count from the last ')'. */
 	p = strrchr(buf, ')');
+	if (p && (p[2] == 'Z' || p[2] == 'X') && !other_threads(pid))
+		p = NULL; /* it has ended, only its status is still there */
 	for (field = 2; p && field < 22; field++)
 		p = strchr(p + 1, ' ');
 	if (p && sscanf(p, " %llu", &v) == 1) {
