@@ -88,6 +88,13 @@ int mstx_end(struct pt_regs *ctx)
 #define TUPLE_ITEM0 24
 #define TUPLE_SIZE  16
 
+/* PyASCIIObject: length@16, flags@32 (kind, then compact, then ascii). */
+#define PY_STR_LENGTH 16
+#define PY_STR_STATE  32
+#define PY_KIND       0x07
+#define PY_COMPACT    0x08
+#define PY_ASCII      0x10
+
 static __always_inline __u64 py_item0(struct pt_regs *ctx, struct probe *p)
 {
 	__u64 args = ctx_arg(ctx, 1, p->sp), n, item;
@@ -98,16 +105,66 @@ static __always_inline __u64 py_item0(struct pt_regs *ctx, struct probe *p)
 	return item;
 }
 
-static __always_inline int py_text(struct pt_regs *ctx, struct probe *p, struct mt_inflight *f)
+/*
+ * The text of a str object: UTF-8 if it is ASCII, else its code points as they
+ * lie there, a[4] bytes each, which user space turns into UTF-8. off[3] = lowest
+ * bit of `kind` in the word of flags: 2, from CPython 3.14 on 16.
+ */
+static __always_inline void py_text(struct pt_regs *ctx, struct probe *p, struct mt_inflight *f)
 {
 	__u64 s = py_item0(ctx, p);
+	__u32 state = 0;
 
 	if (p->site->flags & MT_SITE_GUARD)
 		guard__enter(p, MT_GUARD_PYMSTX);
 	f->begin = p->now;
 	f->a[2] = MT_MSTX_PY;
-	f->a[3] = s ? s + p->site->off[0] : 0;
-	return 0;
+	if (!s || user_read(&state, sizeof(state), s + PY_STR_STATE))
+		return;
+	state >>= p->site->off[3] & 31;
+	if (!(state & PY_COMPACT))
+		return;
+	f->a[3] = s + p->site->off[0];
+	if (state & PY_ASCII)
+		return;
+	f->a[3] += p->site->off[2] ? 16 : 24; /* behind utf8_length, utf8[, wstr_length] */
+	f->a[4] = state & PY_KIND;
+	f->a[1] = s;
+}
+
+/* A record with f->a[4] bytes a code point; the object itself is in a[1]. */
+static __always_inline void emit_wide(struct probe *p, struct mt_inflight *f)
+{
+	struct mt_call_msg *r;
+	__u64 n = 0;
+
+	stat_inc(p, seen);
+	r = bpf_ringbuf_reserve(&events, sizeof(*r), 0);
+	if (!r) {
+		probe__lose(p, MT_LOSS_RING, -1);
+		return;
+	}
+	hdr__fill(&r->c.h, p, MT_REC_CALL, sizeof(*r), p->now);
+	r->c.begin = f->begin;
+	r->c.ret = 0;
+	r->c.a[0] = f->a[0];
+	r->c.a[1] = 0;
+	r->c.a[2] = f->a[2];
+	r->c.a[3] = f->a[3];
+	r->c.a[4] = f->a[4];
+	if (user_u64(f->a[1] + PY_STR_LENGTH, &n))
+		n = 0;
+	n = n > MT_MSG_LEN ? MT_MSG_LEN * 4 : n * f->a[4];
+	if (n > MT_MSG_LEN - 4) {
+		r->c.h.flags |= MT_F_TRUNC;
+		n = MT_MSG_LEN - 4;
+	}
+	if (!n || user_read(r->text, n & (MT_MSG_LEN - 1), f->a[3])) {
+		r->c.h.flags |= MT_F_NOTEXT;
+		n = 0;
+	}
+	r->c.h.strlen = n;
+	EMIT_SUBMIT(p, r);
 }
 
 SEC("uprobe")
@@ -120,7 +177,10 @@ int py_mark(struct pt_regs *ctx)
 		return 0;
 	stat_inc(&p, entry);
 	py_text(ctx, &p, &f);
-	EMIT_CALL_TEXT(mt_call_msg, &p, p.now, &f, 0, f.a[3]);
+	if (f.a[4])
+		emit_wide(&p, &f);
+	else
+		EMIT_CALL_TEXT(mt_call_msg, &p, p.now, &f, 0, f.a[3]);
 	return 0;
 }
 

@@ -72,7 +72,7 @@ enum mt_fn {
 	 * a1 = stream, a2 = tiling key, a3 = enum mt_name; text = kernel name */
 	MT_FN_LAUNCH,
 	/* mstx: a0 = stream or range id, a1 = domain, a2 = enum mt_mstx_src;
-	 * text = message */
+	 * text = message; of Python: a4 = bytes of each code point, 0: UTF-8 */
 	MT_FN_MSTX_MARK,
 	MT_FN_MSTX_START,   /* ret = range id of the library (0: none) */
 	MT_FN_MSTX_END,     /* a0 = range id */

@@ -168,9 +168,56 @@ static void from_pta(const struct mt_pta *r, enum pta_layout layout, struct even
 	e->kind = type == 0 ? EV_PTA_MALLOC : type == 1 ? EV_PTA_FREE : EV_PTA_BLOCK_FREE;
 }
 
+static size_t put_utf8(char *p, uint32_t c)
+{
+	if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
+		c = 0xfffd; /* half of a pair, or no character */
+	if (c < 0x80) {
+		p[0] = (char)c;
+		return 1;
+	}
+	if (c < 0x800) {
+		p[0] = (char)(0xc0 | c >> 6);
+		p[1] = (char)(0x80 | (c & 63));
+		return 2;
+	}
+	if (c < 0x10000) {
+		p[0] = (char)(0xe0 | c >> 12);
+		p[1] = (char)(0x80 | (c >> 6 & 63));
+		p[2] = (char)(0x80 | (c & 63));
+		return 3;
+	}
+	p[0] = (char)(0xf0 | c >> 18);
+	p[1] = (char)(0x80 | (c >> 12 & 63));
+	p[2] = (char)(0x80 | (c >> 6 & 63));
+	p[3] = (char)(0x80 | (c & 63));
+	return 4;
+}
+
+/* Text of a Python str: `width` bytes a code point. */
+static void from_code_points(struct event *e, size_t width)
+{
+	static _Thread_local char text[MT_MSG_LEN * 3];
+	const uint8_t *p = (const uint8_t *)e->text;
+	size_t n = e->text_len / width, len = 0, i;
+
+	for (i = 0; i < n && len + 4 <= sizeof(text); i++, p += width) {
+		uint32_t c = p[0];
+
+		if (width > 1)
+			c |= (uint32_t)p[1] << 8;
+		if (width > 2)
+			c |= (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+		len += put_utf8(text + len, c);
+	}
+	e->text = text;
+	e->text_len = (uint32_t)len;
+}
+
 int event__decode(const void *rec, size_t size, enum pta_layout layout, struct event *e)
 {
 	const struct mt_hdr *h = rec;
+	uint64_t width;
 	size_t fixed;
 
 	if (size < sizeof(*h) || h->size > size)
@@ -198,6 +245,9 @@ int event__decode(const void *rec, size_t size, enum pta_layout layout, struct e
 			e->flags |= EVF_TRUNC;
 		if (h->flags & MT_F_NOTEXT)
 			e->flags |= EVF_NOTEXT;
+		width = ((const struct mt_call *)rec)->a[4];
+		if (e->flags & EVF_PY && (width == 1 || width == 2 || width == 4))
+			from_code_points(e, width);
 		break;
 	case MT_REC_PTA:
 		if (size < sizeof(struct mt_pta))

@@ -117,6 +117,7 @@ static unsigned int new_site(struct batch *b, const struct probe_def *d, const c
 		s.off[0] = b->py_minor >= 12 ? 40 : 48;
 		s.off[1] = 24;
 		s.off[2] = b->py_minor >= 12;
+		s.off[3] = b->py_minor >= 14 ? 16 : 2;
 	} else if (d->fn == MT_FN_PTA_ALLOC || d->fn == MT_FN_PTA_FREE) {
 		/* 2.7.3: allocated_bytes, reserved_bytes behind the recursive mutex */
 		bool arm = elf_image__machine(b->img) == 183 /* EM_AARCH64 */;
