@@ -8,7 +8,7 @@ import account
 
 A = account.Account(history=False)
 mstx = A.npu.mstx
-NAMES = ['hello', 'a,b "q" x', 'two\nlines', 'caf\u00e9 \u4f60\u597d', '', 'x' * 250, '=1+1', "it's"]
+NAMES = ['hello', 'a,b "q" x', 'two\nlines', 'caf\u00e9 \u4f60\u597d', '', 'x' * 300, '=1+1', "it's", '\U0001f600 smile']
 lock = threading.Lock()
 module = None
 if os.environ.get('REAL_MSTX'):
@@ -22,11 +22,13 @@ def note(kind, text):
 
 def work():
     for n in NAMES:
-        mstx.mark(n)
-        note('Mark', n)
+        # torch_npu itself refuses an empty message
+        if n:
+            mstx.mark(n)
+            note('Mark', n)
         a = mstx.range_start('outer ' + n)
         note('Range_start', 'outer ' + n)
-        b = mstx.range_start('inner')
+        b = mstx.range_start('inner', A.npu.current_stream())
         note('Range_start', 'inner')
         A.torch.empty(100, device='npu')
         mstx.range_end(b)
