@@ -7,14 +7,18 @@
 /*
  * A refusal inside an acl or rt allocation call is not yet an out-of-memory:
  * the runtime retries with normal pages (ascend-abi.md 1.3). It is noted at
- * the enclosing call, which reports it if it fails too; without one, at once.
+ * the enclosing call, which reports it if it fails too; without one, the
+ * record of the refused call says so (a[0] = MT_REFUSED_ALONE).
  */
 static __always_inline void note_refusal(struct probe *p, struct mt_inflight *f, __u64 flag)
 {
 	struct mt_guard *g = guard__around(p, MT_GUARD_ALLOC);
 
-	if (!g)
+	if (!g) {
+		f->a[0] = MT_REFUSED_ALONE;
 		return;
+	}
+	f->a[0] = 0;
 	g->refused++;
 	g->size = f->a[1];
 	g->flag = flag;
@@ -45,9 +49,9 @@ static __always_inline void hal_alloc_leave(struct pt_regs *ctx, __u32 session)
 		return;
 	ret = (__s32)CTX_RC(ctx);
 	dev = f.a[2] & 0x3ff;
-	if (ret == DRV_OUT_OF_MEMORY)
+	if (ret == DRV_OUT_OF_MEMORY) {
 		note_refusal(&p, &f, f.a[2]);
-	if (ret) {
+	} else if (ret) {
 		f.a[0] = 0;
 	} else if (user_u64(f.a[0], &f.a[0])) {
 		stat_inc(&p, seen);
@@ -89,9 +93,9 @@ static __always_inline void hal_create_leave(struct pt_regs *ctx, __u32 session)
 		return;
 	ret = (__s32)CTX_RC(ctx);
 	dev = (__s32)(f.a[2] >> 32);
-	if (ret == DRV_OUT_OF_MEMORY)
+	if (ret == DRV_OUT_OF_MEMORY) {
 		note_refusal(&p, &f, f.a[2] >> 32);
-	if (ret) {
+	} else if (ret) {
 		f.a[0] = 0;
 	} else if (user_u64(f.a[0], &f.a[0])) {
 		stat_inc(&p, seen);

@@ -10,4 +10,5 @@
 #include "runtime.bpf.c"
 #include "pta.bpf.c"
 #include "mstx.bpf.c"
+#include "pymark.bpf.c"
 #include "mindspore.bpf.c"

@@ -5,6 +5,8 @@
  */
 #include "lib/inflight.bpf.h"
 
+#define MS_ALIGN 512
+
 /* Address of the type name: vtable[-1] is the typeinfo, whose second word is it. */
 static __always_inline __u64 type_name(__u64 obj)
 {
@@ -41,6 +43,8 @@ int ms_alloc_r(struct pt_regs *ctx)
 		return 0;
 	rc = CTX_RC(ctx);
 	f.a[0] = rc;
+	if (p.site->flags & MT_SITE_RC_ADDR) /* the size before alignment (2.10) */
+		f.a[1] = f.a[1] ? (f.a[1] + MS_ALIGN - 1) & ~(__u64)(MS_ALIGN - 1) : MS_ALIGN;
 	if (rc && !(p.site->flags & MT_SITE_RC_ADDR) &&
 	    (user_u64(rc + p.site->off[0], &f.a[1]) || user_u64(rc + p.site->off[1], &f.a[0]))) {
 		stat_inc(&p, seen);
@@ -69,5 +73,52 @@ int ms_free_e(struct pt_regs *ctx)
 	}
 	f.a[3] = type_name(ctx_arg(ctx, 0, p.sp));
 	EMIT_CALL_TEXT(mt_call_name, &p, p.now, &f, 0, f.a[3]);
+	return 0;
+}
+
+/*
+ * DoFreePartTensorMems(this, const std::vector<void *> &, …): one record a block.
+ * Result by value: on x86-64 its place is the first argument.
+ */
+#define MS_PART_MAX 64
+
+SEC("uprobe")
+int ms_free_part_e(struct pt_regs *ctx)
+{
+	struct mt_inflight f = {};
+	__u64 vec, begin = 0, end = 0, n, i;
+	struct probe p;
+
+	if (!probe__start(&p, ctx))
+		return 0;
+	f.begin = p.now;
+	vec = ctx_arg(ctx, p.site->arg[1], p.sp);
+	if (user_u64(vec, &begin) || user_u64(vec + 8, &end) || end < begin ||
+	    end - begin > 1 << 24) {
+		stat_inc(&p, entry);
+		stat_inc(&p, seen);
+		probe__lose(&p, MT_LOSS_FAULT, -1);
+		return 0;
+	}
+	n = (end - begin) / sizeof(__u64);
+	f.a[3] = type_name(ctx_arg(ctx, p.site->arg[0], p.sp));
+#pragma clang loop unroll(disable)
+	for (i = 0; i < MS_PART_MAX; i++) {
+		if (i >= n)
+			break;
+		stat_inc(&p, entry);
+		if (user_u64(begin + i * sizeof(__u64), &f.a[0])) {
+			stat_inc(&p, seen);
+			probe__lose(&p, MT_LOSS_FAULT, -1);
+			continue;
+		}
+		EMIT_CALL_TEXT(mt_call_name, &p, p.now, &f, 0, f.a[3]);
+	}
+	if (n > MS_PART_MAX) {
+		n -= MS_PART_MAX;
+		__sync_fetch_and_add(&p.stat->entry, n);
+		__sync_fetch_and_add(&p.stat->seen, n);
+		probe__lose_n(&p, MT_LOSS_LENGTH, -1, n);
+	}
 	return 0;
 }

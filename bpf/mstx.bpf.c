@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/*
- * Markers: the C library, and the Python functions that never reach it in a
- * process without a tool (ascend-abi.md 2.6, msleaks.md 12.3).
- */
+/* Markers of the C library libms_tools_ext (ascend-abi.md 2.6); Python's are in pymark.bpf.c. */
 #include "lib/inflight.bpf.h"
 
 /* A Python mark that does reach the library must not count twice. */
@@ -54,7 +51,8 @@ static __always_inline void mstx_start_leave(struct pt_regs *ctx, __u32 session)
 	struct mt_inflight f;
 	struct probe p;
 
-	if (!probe__start_ret(&p, ctx, session) || guard__around(&p, MT_GUARD_PYMSTX) || !inflight__take(&p, &f))
+	if (!probe__start_ret(&p, ctx, session) || guard__around(&p, MT_GUARD_PYMSTX) ||
+	    !inflight__take(&p, &f))
 		return;
 	EMIT_CALL_TEXT(mt_call_msg, &p, f.begin, &f, CTX_RC(ctx), f.a[3]);
 }
@@ -76,94 +74,5 @@ int mstx_end(struct pt_regs *ctx)
 		f.a[1] = ctx_arg(ctx, p.site->arg[2], p.sp);
 	f.a[2] = MT_MSTX_LIB;
 	emit_call(&p, p.now, &f, 0, -1);
-	return 0;
-}
-
-/*
- * Python: f(self, args, kwds); the message is the first item of the tuple
- * `args`, else the first value of the dict `kwds` is left to user space (none).
- * off[0] = payload of an ASCII str object: 48, from CPython 3.12 on 40;
- * off[1] = digits of an int object (24). CPython offsets: ascend-abi.md 3.2.
- */
-#define TUPLE_ITEM0 24
-#define TUPLE_SIZE  16
-
-static __always_inline __u64 py_item0(struct pt_regs *ctx, struct probe *p)
-{
-	__u64 args = ctx_arg(ctx, 1, p->sp), n, item;
-
-	if (!args || user_u64(args + TUPLE_SIZE, &n) || !n || n > 16 ||
-	    user_u64(args + TUPLE_ITEM0, &item))
-		return 0;
-	return item;
-}
-
-static __always_inline int py_text(struct pt_regs *ctx, struct probe *p, struct mt_inflight *f)
-{
-	__u64 s = py_item0(ctx, p);
-
-	if (p->site->flags & MT_SITE_GUARD)
-		guard__enter(p, MT_GUARD_PYMSTX);
-	f->begin = p->now;
-	f->a[2] = MT_MSTX_PY;
-	f->a[3] = s ? s + p->site->off[0] : 0;
-	return 0;
-}
-
-SEC("uprobe")
-int py_mark(struct pt_regs *ctx)
-{
-	struct mt_inflight f = {};
-	struct probe p;
-
-	if (!probe__start(&p, ctx))
-		return 0;
-	stat_inc(&p, entry);
-	py_text(ctx, &p, &f);
-	EMIT_CALL_TEXT(mt_call_msg, &p, p.now, &f, 0, f.a[3]);
-	return 0;
-}
-
-SEC("uprobe")
-int py_end(struct pt_regs *ctx)
-{
-	struct mt_inflight f = {};
-	struct probe p;
-	__u64 item;
-
-	if (!probe__start(&p, ctx))
-		return 0;
-	stat_inc(&p, entry);
-	if (p.site->flags & MT_SITE_GUARD)
-		guard__enter(&p, MT_GUARD_PYMSTX);
-	item = py_item0(ctx, &p);
-	f.begin = p.now;
-	f.a[2] = MT_MSTX_PY;
-	/* Digits of 30 bits, little end first: ids fit two. */
-	if (item && p.site->off[1]) {
-		__u32 d[2] = {};
-		__u64 size = 0;
-
-		(void)user_u64(item + 16, &size);
-		if (!user_read(d, sizeof(d), item + p.site->off[1]))
-			f.a[0] = d[0] | (p.site->off[2] ? size >> 3 > 1 : size > 1 ?
-					 (__u64)d[1] << 30 : 0);
-		if (p.site->off[2] ? !(size >> 3) : !size)
-			f.a[0] = 0;
-	}
-	emit_call(&p, p.now, &f, 0, -1);
-	return 0;
-}
-
-/* `ret` sites of the Python functions: the end of the nesting guard. */
-SEC("uprobe")
-int py_ret(struct pt_regs *ctx)
-{
-	struct probe p;
-
-	if (!probe__start(&p, ctx))
-		return 0;
-	if (guard__mine(&p, MT_GUARD_PYMSTX))
-		guard__drop(&p, MT_GUARD_PYMSTX);
 	return 0;
 }

@@ -99,12 +99,14 @@ int pta_alloc_r(struct pt_regs *ctx)
 	if (!probe__start(&p, ctx) || !inflight__take(&p, &f))
 		return 0;
 	block = CTX_RC(ctx);
-	if (user_u64(block + p.site->off[0], &f.a[0]) || user_u64(block + p.site->off[1], &f.a[1])) {
+	if (user_u64(block + p.site->off[0], &f.a[0]) ||
+	    user_u64(block + p.site->off[1], &f.a[1])) {
 		stat_inc(&p, seen);
 		probe__lose(&p, MT_LOSS_FAULT, (__s32)f.a[2]);
 		return 0;
 	}
-	if (user_u64(f.a[3] + p.site->off[3], &f.a[4]) || user_u64(f.a[3] + p.site->off[2], &f.a[3]))
+	if (user_u64(f.a[3] + p.site->off[3], &f.a[4]) ||
+	    user_u64(f.a[3] + p.site->off[2], &f.a[3]))
 		f.a[3] = f.a[4] = 0;
 	emit_call(&p, p.now, &f, 0, (__s32)f.a[2]);
 	return 0;
@@ -132,7 +134,8 @@ int pta_free_e(struct pt_regs *ctx)
 		return 0;
 	}
 	f.a[2] = (__u32)dev;
-	if (user_u64(f.a[3] + p.site->off[3], &f.a[4]) || user_u64(f.a[3] + p.site->off[2], &f.a[3]))
+	if (user_u64(f.a[3] + p.site->off[3], &f.a[4]) ||
+	    user_u64(f.a[3] + p.site->off[2], &f.a[3]))
 		f.a[3] = f.a[4] = 0;
 	emit_call(&p, p.now, &f, 0, dev);
 	return 0;

@@ -6,10 +6,10 @@
 #define MAGIC_BINH 0x42494E48 /* "BINH": wrapper of a program handle */
 
 /* struct Kernel and struct Program of cann-runtime (2.4, item 2). */
-#define KERNEL_NAME    24 /* std::string: its first word is the char pointer */
-#define PROGRAM_TABLE  8  /* sorted array of {u64 tilingKey, Kernel *} */
-#define PROGRAM_COUNT  16
-#define TABLE_STEPS    16 /* binary search: up to 65535 kernels a program */
+#define KERNEL_NAME 24 /* std::string: its first word is the char pointer */
+#define PROGRAM_TABLE 8 /* sorted array of {u64 tilingKey, Kernel *} */
+#define PROGRAM_COUNT 16 /* u32 room of the array, u32 entries in it */
+#define TABLE_STEPS 16 /* binary search: up to 65535 kernels a program */
 
 static __always_inline __u64 unwrap(__u64 h, __u64 magic)
 {
@@ -33,11 +33,14 @@ static __always_inline __u64 handle_name(__u64 h)
 static __always_inline __u64 program_name(__u64 prog, __u64 key)
 {
 	__u64 obj = prog ? unwrap(prog, MAGIC_BINH) : 0, table, row[2], name;
-	__u32 count, lo = 0, mid;
+	__u32 size[2], count, lo = 0, mid;
 	int i;
 
 	if (!obj || user_u64(obj + PROGRAM_TABLE, &table) || !table ||
-	    user_read(&count, sizeof(count), obj + PROGRAM_COUNT) || !count || count > 65535)
+	    user_read(size, sizeof(size), obj + PROGRAM_COUNT))
+		return 0;
+	count = size[1] && size[1] < size[0] ? size[1] : size[0];
+	if (!count || count > 65535)
 		return 0;
 	for (i = 0; i < TABLE_STEPS; i++) {
 		if (lo >= count)

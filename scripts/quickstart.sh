@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # From nothing to a traced training job: installs, builds, starts a job, attaches to it, shows the peak.
 set -euo pipefail
+# shellcheck source=scripts/lib.sh
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
 seconds=5

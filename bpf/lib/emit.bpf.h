@@ -10,12 +10,12 @@
  * add although the value is per CPU: programs are preemptible since 6.0, a
  * second probe can run here in between.
  */
-static __always_inline void probe__lose(struct probe *p, __u16 reason, __s32 device)
+static __always_inline void probe__lose_n(struct probe *p, __u16 reason, __s32 device, __u64 n)
 {
 	struct mt_loss_key k = { .site = p->site_no, .reason = reason, .device = device };
 	struct mt_loss_val fresh = {}, *v;
 
-	stat_inc(p, lost);
+	__sync_fetch_and_add(&p->stat->lost, n);
 	v = bpf_map_lookup_elem(&losses, &k);
 	if (!v) {
 		bpf_map_update_elem(&losses, &k, &fresh, BPF_NOEXIST);
@@ -26,7 +26,12 @@ static __always_inline void probe__lose(struct probe *p, __u16 reason, __s32 dev
 	if (!v->first)
 		v->first = p->now;
 	v->last = p->now;
-	__sync_fetch_and_add(&v->count, 1);
+	__sync_fetch_and_add(&v->count, n);
+}
+
+static __always_inline void probe__lose(struct probe *p, __u16 reason, __s32 device)
+{
+	probe__lose_n(p, reason, device, 1);
 }
 
 static __always_inline void hdr__fill(struct mt_hdr *h, struct probe *p, __u8 type, __u16 size,
@@ -48,15 +53,15 @@ static __always_inline void hdr__fill(struct mt_hdr *h, struct probe *p, __u8 ty
 /* The reader drains by timer; wake it early only when much is waiting. */
 static __always_inline __u64 wake_flag(struct probe *p)
 {
-	return bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) >= p->cfg->wake_bytes ?
-		       BPF_RB_FORCE_WAKEUP :
-		       BPF_RB_NO_WAKEUP;
+	return bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) >= p->cfg->wake_bytes
+		       ? BPF_RB_FORCE_WAKEUP
+		       : BPF_RB_NO_WAKEUP;
 }
 
-#define EMIT_SUBMIT(p, rec)                                  \
-	do {                                                 \
-		stat_inc(p, submitted);                      \
-		bpf_ringbuf_submit((rec), wake_flag(p));     \
+#define EMIT_SUBMIT(p, rec)                              \
+	do {                                             \
+		stat_inc(p, submitted);                  \
+		bpf_ringbuf_submit((rec), wake_flag(p)); \
 	} while (0)
 
 /* A finished call without text. */
@@ -83,31 +88,31 @@ static __always_inline void emit_call(struct probe *p, __u64 time, const struct 
 }
 
 /* Text at `addr` into a record of type T (mt_call_name or mt_call_msg). */
-#define EMIT_CALL_TEXT(T, p, time, f, rc, addr)                                            \
-	do {                                                                               \
-		struct T *r_;                                                              \
-		long n_;                                                                   \
-		stat_inc(p, seen);                                                         \
-		r_ = bpf_ringbuf_reserve(&events, sizeof(*r_), 0);                         \
-		if (!r_) {                                                                 \
-			probe__lose(p, MT_LOSS_RING, -1);                                  \
-			break;                                                             \
-		}                                                                          \
-		hdr__fill(&r_->c.h, p, MT_REC_CALL, sizeof(*r_), time);                    \
-		r_->c.begin = (f)->begin;                                                  \
-		r_->c.ret = (rc);                                                          \
-		r_->c.a[0] = (f)->a[0];                                                    \
-		r_->c.a[1] = (f)->a[1];                                                    \
-		r_->c.a[2] = (f)->a[2];                                                    \
-		r_->c.a[3] = (f)->a[3];                                                    \
-		r_->c.a[4] = (f)->a[4];                                                    \
-		n_ = (addr) ? user_str(r_->text, sizeof(r_->text), (addr)) : -1;           \
-		if (n_ < 0)                                                                \
-			r_->c.h.flags |= MT_F_NOTEXT;                                      \
-		else if (n_ == sizeof(r_->text))                                           \
-			r_->c.h.flags |= MT_F_TRUNC;                                       \
-		r_->c.h.strlen = n_ > 0 ? n_ - 1 : 0;                                      \
-		EMIT_SUBMIT(p, r_);                                                        \
+#define EMIT_CALL_TEXT(T, p, time, f, rc, addr)                                  \
+	do {                                                                     \
+		struct T *r_;                                                    \
+		long n_;                                                         \
+		stat_inc(p, seen);                                               \
+		r_ = bpf_ringbuf_reserve(&events, sizeof(*r_), 0);               \
+		if (!r_) {                                                       \
+			probe__lose(p, MT_LOSS_RING, -1);                        \
+			break;                                                   \
+		}                                                                \
+		hdr__fill(&r_->c.h, p, MT_REC_CALL, sizeof(*r_), time);          \
+		r_->c.begin = (f)->begin;                                        \
+		r_->c.ret = (rc);                                                \
+		r_->c.a[0] = (f)->a[0];                                          \
+		r_->c.a[1] = (f)->a[1];                                          \
+		r_->c.a[2] = (f)->a[2];                                          \
+		r_->c.a[3] = (f)->a[3];                                          \
+		r_->c.a[4] = (f)->a[4];                                          \
+		n_ = (addr) ? user_str(r_->text, sizeof(r_->text), (addr)) : -1; \
+		if (n_ < 0)                                                      \
+			r_->c.h.flags |= MT_F_NOTEXT;                            \
+		else if (n_ == sizeof(r_->text))                                 \
+			r_->c.h.flags |= MT_F_TRUNC;                             \
+		r_->c.h.strlen = n_ > 0 ? n_ - 1 : 0;                            \
+		EMIT_SUBMIT(p, r_);                                              \
 	} while (0)
 
 #endif

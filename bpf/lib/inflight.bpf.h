@@ -93,27 +93,27 @@ static __always_inline struct mt_guard *guard__around(struct probe *p, __u32 cla
  */
 extern bool bpf_session_is_return(void) __ksym __weak;
 
-#define MT_PAIR(name)                                              \
-	SEC("uprobe")                                              \
-	int name##_e(struct pt_regs *ctx)                          \
-	{                                                          \
-		name##_enter(ctx);                                 \
-		return 0;                                          \
-	}                                                          \
-	SEC("uprobe")                                              \
-	int name##_r(struct pt_regs *ctx)                          \
-	{                                                          \
-		name##_leave(ctx, 0);                              \
-		return 0;                                          \
-	}                                                          \
-	SEC("?uprobe")                                             \
-	int name##_s(struct pt_regs *ctx)                          \
-	{                                                          \
-		if (bpf_session_is_return()) {                     \
-			name##_leave(ctx, 1);                      \
-			return 0;                                  \
-		}                                                  \
-		return name##_enter(ctx) ? 0 : 1;                  \
+#define MT_PAIR(name)                             \
+	SEC("uprobe")                             \
+	int name##_e(struct pt_regs *ctx)         \
+	{                                         \
+		name##_enter(ctx);                \
+		return 0;                         \
+	}                                         \
+	SEC("uprobe")                             \
+	int name##_r(struct pt_regs *ctx)         \
+	{                                         \
+		name##_leave(ctx, 0);             \
+		return 0;                         \
+	}                                         \
+	SEC("?uprobe")                            \
+	int name##_s(struct pt_regs *ctx)         \
+	{                                         \
+		if (bpf_session_is_return()) {    \
+			name##_leave(ctx, 1);     \
+			return 0;                 \
+		}                                 \
+		return name##_enter(ctx) ? 0 : 1; \
 	}
 
 #endif

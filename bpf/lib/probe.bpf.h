@@ -13,11 +13,11 @@ struct probe {
 	struct mt_site *site;
 	struct mt_site_stat *stat;
 	struct mt_cfg *cfg;
-	__u64 sp;     /* at function entry */
+	__u64 sp; /* at function entry */
 	__u64 now;
 	__u32 site_no;
 	__u32 tgid, tid; /* in memtap's PID namespace */
-	__u32 ktid;   /* thread in the initial namespace: key of in-flight state */
+	__u32 ktid; /* thread in the initial namespace: key of in-flight state */
 	__u32 start;
 };
 

@@ -41,6 +41,9 @@ enum mt_rec {
 	MT_REC_EXIT = 5,
 };
 
+/* a0 of a HAL call that failed: 1 = out of memory outside of any allocation call of acl or rt. */
+#define MT_REFUSED_ALONE 1
+
 #define MT_F_TRUNC  0x01 /* the text was longer than its room */
 #define MT_F_NOTEXT 0x02 /* the text could not be read */
 #define MT_F_STALE  0x04 /* in-flight state of this key was overwritten before */
@@ -71,8 +74,8 @@ enum mt_fn {
 	/* runtime launches: a0 = name source (handle, stub or program),
 	 * a1 = stream, a2 = tiling key, a3 = enum mt_name; text = kernel name */
 	MT_FN_LAUNCH,
-	/* mstx: a0 = stream or range id, a1 = domain, a2 = enum mt_mstx_src;
-	 * text = message */
+	/* mstx: a0 = stream or range id, a1 = domain, a2 = enum mt_mstx_src,
+	 * a4 = 1 when Python raised an exception; text = message */
 	MT_FN_MSTX_MARK,
 	MT_FN_MSTX_START,   /* ret = range id of the library (0: none) */
 	MT_FN_MSTX_END,     /* a0 = range id */
@@ -178,6 +181,7 @@ enum mt_loss {
 	MT_LOSS_RING = 0,   /* events ring full */
 	MT_LOSS_FAULT,      /* target memory was not readable */
 	MT_LOSS_INFLIGHT,   /* no room for in-flight state at the entry */
+	MT_LOSS_LENGTH,     /* more blocks in one call than are looked at */
 	MT_LOSS_MAX
 };
 

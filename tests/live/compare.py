@@ -20,16 +20,21 @@ def row_key(row):
     return row['pid'], row['tid'], row['event'], row['type'], id_
 
 
+def moment(e):
+    """When in its call the row of e has its time; calls of one key may enclose each other."""
+    return e.t1 if e.when == T.RETURN else e.t0
+
+
 def bounds(list_, eps):
     """Earliest and latest time of each expected row, clipped by its neighbours of the same key."""
     for i, e in enumerate(list_):
-        before = list_[i - 1].t1 if i else 0
-        after = list_[i + 1].t0 if i + 1 < len(list_) else 1 << 63
+        before = moment(list_[i - 1]) if i else 0
+        after = moment(list_[i + 1]) if i + 1 < len(list_) else 1 << 63
         e.lo, e.hi = e.t0 - eps, e.t1 + eps
         if e.when == T.ENTRY:
-            e.lo, e.hi = max(e.t0 - SLACK, before - eps), e.t0 + eps
+            e.lo, e.hi = max(e.t0 - SLACK, before), e.t0 + eps
         elif e.when == T.RETURN:
-            e.lo, e.hi = e.t1 - eps, min(e.t1 + SLACK, after + eps)
+            e.lo, e.hi = e.t1 - eps, min(e.t1 + SLACK, after - 1)
 
 
 def check_fields(e, row):
@@ -86,7 +91,7 @@ def brief(row):
             f'boot {row.get("boot")} dev {row["device"]} ptr {row["ptr"]} {row["attr"]}')
 
 
-def compare(rows, records, summary, rules, offset=None, eps=2000, skip=(), window=None, keep=None):
+def compare(rows, records, summary, rules, offset=None, eps=200, skip=(), window=None, keep=None):
     """skip: keys (event, type) that were filtered out by an option; keep: what else decides."""
     report = Report()
     if window:
@@ -111,7 +116,7 @@ def compare(rows, records, summary, rules, offset=None, eps=2000, skip=(), windo
             continue
         got[row_key(row)].append(row)
     for key in due.keys() | got.keys():
-        list_ = sorted(due.get(key, ()), key=lambda e: e.t0)
+        list_ = sorted(due.get(key, ()), key=moment)
         mine = sorted(got.get(key, ()), key=lambda r: r['time'])
         # what is far outside the window cannot have a row and must not attract one
         match(list_, mine, inside, report, eps)

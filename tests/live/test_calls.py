@@ -25,21 +25,19 @@ class Calls(BasicTest):
     def test_retry_is_one_allocation(self):
         result, job = self.traced('--no-torch', env={'SIM_FAIL_HUGE': 3})
         self.agree(result, job)
-        self.assertEqual(result.of('OOM_DETAIL'), [])
         self.assertGreater(result.summary['failed_allocations'], 0)
         refused = [r for r in self.records(job) if r['fn'] == 'halMemAlloc' and r['ret']]
         self.assertEqual(result.summary['failed_allocations'], len(refused))
 
     def test_out_of_memory(self):
-        result, job = self.traced('--no-torch', '--oom', seconds=2, rate=0, env={'SIM_FAIL_HUGE': 5},
-                                  rec=('--events', 'alloc'))
-        self.agree(result, job, skip={('KERNEL_LAUNCH', 'KERNEL_LAUNCH')})
+        result, job = self.traced('--no-torch', '--oom', '--steps', 40, rate=0, env={'SIM_FAIL_HUGE': 5})
+        self.agree(result, job)
         self.assertTrue(result.of('OOM_DETAIL'))
         self.assertEqual(result.summary['oom'], len(result.of('OOM_DETAIL')))
 
     def test_out_of_memory_in_torch(self):
-        result, job = self.traced('--oom', seconds=2, rate=0, rec=('--events', 'alloc'))
-        self.agree(result, job, skip={('KERNEL_LAUNCH', 'KERNEL_LAUNCH')})
+        result, job = self.traced('--oom', '--steps', 40, rate=0)
+        self.agree(result, job)
         self.assertTrue(result.of('OOM_DETAIL'))
 
     def test_failing_calls(self):
@@ -80,8 +78,7 @@ class Calls(BasicTest):
     def test_exceptions(self):
         for layout in ('a', 'c', 'c10'):
             with self.subTest(layout=layout):
-                args = ('--steps', 30, '--exceptions', '--oom', '--layout', layout, '--threads', 2,
-                        '--layers', 3)
+                args = ('--steps', 30, '--exceptions', '--oom', '--layout', layout, '--layers', 3)
                 plain = self.job(*args)
                 plain.wait()
                 job = self.job(*args, start=False)
@@ -100,7 +97,8 @@ class Calls(BasicTest):
         self.agree(result, job, visible=[5, 2, 7])
         pairs = {(r['device'], r['attr']['physical_device']) for r in result.of('MALLOC')
                  if 'physical_device' in r['attr']}
-        self.assertEqual(pairs, {('0', '5'), ('1', '2'), ('2', '7')})
+        # sim-train also calls the driver with ids that are not visible: these have no logical one
+        self.assertEqual({p for p in pairs if p[0] != 'N/A'}, {('0', '5'), ('1', '2'), ('2', '7')})
 
     def test_visible_devices_late(self):
         result, job = self.cut_out('--no-torch', '--threads', 2, '--devices', 2,
@@ -129,7 +127,9 @@ class Calls(BasicTest):
 
     def python(self, *args, **kw):
         script = os.path.join(HERE, '..', 'sim', 'sim_train.py')
-        return self.job('--root', sim(), *args, prefix=[sys.executable], exe=script, **kw)
+        # PYTHONPATH: where modules to come are looked for ahead
+        return self.job('--root', sim(), *args, prefix=[sys.executable], exe=script,
+                        env={'PYTHONPATH': sim('python')}, **kw)
 
     def test_python(self):
         job = self.python('--steps', 40, '--threads', 2, '--devices', 2, start=False)
@@ -142,9 +142,9 @@ class Calls(BasicTest):
         self.assertTrue(any('python step' in n for n in names), names)
 
     def test_python_middle(self):
-        job = self.python('--steps', 1500, '--threads', 2)
-        self.pause(1)
-        result = self.record('-p', job.pid, '-d', 0.6).ended()
+        job = self.python('--steps', 14000, '--layers', 1)
+        self.pause(0.3)
+        result = self.record('-p', job.pid, '-d', 0.4).ended()
         job.finish(60)
         self.agree(result, job, from_start=False)
 

@@ -125,7 +125,7 @@ class Files(BasicTest):
     def test_odd_names(self):
         """Quotes, commas, newlines, other scripts: as they were, in csv and in db."""
         for db in (False, True):
-            result, job = self.traced('--layers', 1, rate=0, seconds=0.3, db=db)
+            result, job = self.traced('--layers', 1, '--steps', 80, rate=0, db=db)
             self.agree(result, job, block_order=db)
             names = {r['name'] for r in result.rows if r['type'] == 'Mark'}
             for name in ('loss, "quoted"', 'two\nlines', 'caf\u00e9 \u6b65', '', '{json: [1, 2]}'):

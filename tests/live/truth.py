@@ -15,6 +15,7 @@ ENTRY, RETURN, INSIDE = 'entry', 'return', 'inside'
 ENCLOSING = {'aclrtMalloc', 'aclrtMallocAlign32', 'aclrtMallocCached', 'aclrtMallocWithCfg',
              'aclrtMallocForTaskScheduler', 'aclrtMemAllocManaged', 'aclrtMallocHost',
              'aclrtMallocHostWithCfg', 'aclrtMallocPhysical'}
+HAL = ('halMemAlloc', 'halMemFree', 'halMemCreate', 'halMemRelease')
 DRV_OUT_OF_MEMORY = 6
 LAUNCH = re.compile(r'rts?.*Launch.*')
 STUBS = {'rtLaunch', 'rtKernelLaunch', 'rtKernelLaunchWithFlag', 'rtKernelLaunchWithFlagV2',
@@ -76,7 +77,7 @@ class Rules:
         self.logical = {p: l for l, p in enumerate(visible)} if visible else None
 
     def device_of(self, phys):
-        return str(self.logical.get(phys, phys) if self.logical else phys)
+        return str(self.logical.get(phys, 'N/A') if self.logical else phys)
 
 
 class Devices:
@@ -112,9 +113,10 @@ def thread_device(rules, devices, r):
     return check
 
 
-def hal(rules, r, out):
+def hal(rules, r, out, live):
     if r['ret'] != 0:
         return
+    handle = r['fn'] in ('halMemCreate', 'halMemRelease')
     if r['fn'] == 'halMemAlloc':
         kind = r['args'][2] >> 10 & 15
         dev = 'host' if kind == 2 else rules.device_of(r['device'])
@@ -125,7 +127,28 @@ def hal(rules, r, out):
         out.append(Expected(r, 'MALLOC', 'HAL', r['out'], RETURN, {'size': r['size'], 'device': dev},
                             {'alloc_type': 'create'}))
     else:
-        out.append(Expected(r, 'FREE', 'HAL', r['out'], ENTRY))
+        born = live.pop((r['pid'], handle, r['out']), None)
+        e = Expected(r, 'FREE', 'HAL', r['out'], ENTRY)
+        if born:
+            e.device = born.fields['device']
+            e.check = freed(rules, born)
+        out.append(e)
+        return
+    live[r['pid'], handle, r['out']] = out[-1]
+
+
+def freed(rules, born):
+    """A FREE has what its MALLOC had, if that was seen; else the driver's free names nothing."""
+    def check(row):
+        if row['attr'].get('preattach') == 'true':
+            if born.t0 >= rules.attached:
+                return f'preattach, but allocated in the window: {born}'
+            return None if (row['device'], row['size']) == ('N/A', None) else \
+                f'device {row["device"]} size {row["size"]} before the attach'
+        if (row['device'], row['size']) != (born.fields['device'], born.fields['size']):
+            return f'device {row["device"]} size {row["size"]}, MALLOC {born.fields}'
+        return None
+    return check
 
 
 def pta(rules, r, out):
@@ -260,17 +283,19 @@ def expected(records, rules):
     """All rows due for these records, whether inside the window or not."""
     out = []
     devices = Devices(records)
-    stream_ids, stubs = {}, {}
+    stream_ids, stubs, live = {}, {}, {}
     for r in records:
         if r['fn'] == 'aclrtStreamGetId' and r['ret'] == 0:
             stream_ids.setdefault((r['pid'], r['stream']), (r['t0'], r['t1']))
         elif r['fn'] in ('rtFunctionRegister', 'rtRegisterFuncSymbol') and r['ret'] == 0:
             stubs.setdefault((r['pid'], r['out']), r['t0'])
+    # An address is given out again before the call that took it back returns.
+    for r in sorted((r for r in records if r['fn'] in HAL),
+                    key=lambda r: r['t1'] if r['fn'] in ('halMemAlloc', 'halMemCreate') else r['t0']):
+        hal(rules, r, out, live)
     for r in records:
         fn = r['fn']
-        if fn in ('halMemAlloc', 'halMemFree', 'halMemCreate', 'halMemRelease'):
-            hal(rules, r, out)
-        elif fn.startswith(('pta_', 'ws_')):
+        if fn.startswith(('pta_', 'ws_')):
             pta(rules, r, out)
         elif fn in ('aclrtHostRegister', 'aclrtHostRegisterV2') and r['ret'] == 0:
             out.append(Expected(r, 'MALLOC', 'HOST_PINNED', r['out'], RETURN,

@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """getwheel.py TORCH TORCH_NPU DIR --build DIR: downloads the two released wheels (or takes them from
-the cache), unpacks them without torch's CUDA half, makes the simulated CANN for them with
-mkwheel.py, and writes DIR/run, which starts Python on it."""
+a folder of wheels), unpacks them without torch's CUDA half, makes the simulated CANN for them with
+mkwheel.py, and prints the path of a script that starts Python on it; DIR/run is the last one made.
+Exit status 77: the wheels cannot be had, the reason on stdout."""
 import argparse
 import glob
+import hashlib
 import os
+import platform
+import re
 import shutil
-import stat
 import subprocess
 import sys
+import tempfile
+import time
 import zipfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -17,28 +22,120 @@ SKIP = ('torch/lib/libtorch_cuda', 'torch/lib/libtorch_nvshmem', 'torch/lib/libn
         'torch/lib/libc10_cuda', 'torch/lib/libnvfuser', 'torch/lib/libcaffe2_nvrtc', 'torch/include/',
         'torch/test/', 'torch/share/', 'torch/bin/protoc', 'torch/bin/test_', 'torch/bin/nvfuser',
         'torch/bin/ptxas', 'caffe2/', 'functorch/include', 'torch_npu/include')
+RUN = '''#!/bin/sh
+S=$(dirname "$(readlink -f "$0")")
+D=$(dirname "$S")
+export LD_LIBRARY_PATH=$S/cudastub:$S/cann/lib64
+export ASCEND_HOME_PATH=$S/cann ASCEND_OPP_PATH=$S/cann/opp
+export PYTHONPATH=$D/site:$S TORCH_DEVICE_BACKEND_AUTOLOAD=0
+export TORCH_PYTHON_NATIVE_USER_GRAPH_ORDER_FN=orderfn.order
+exec %s -s "$@"
+'''
 DEPS = ['typing_extensions', 'sympy', 'networkx', 'jinja2', 'filelock', 'fsspec', 'pyyaml', 'packaging']
 
 
-def cache_dir():
-    for d in ('/var/cache/memtap', os.path.expanduser('~/.cache/memtap')):
-        try:
-            os.makedirs(d + '/wheels', exist_ok=True)
-        except OSError:
-            continue
-        if os.access(d + '/wheels', os.W_OK):
-            return d + '/wheels'
-    sys.exit('getwheel: no folder for the cache')
+def say(*words):
+    print('getwheel:', *words, file=sys.stderr, flush=True)
 
 
-def wheel(py, name, version, cache):
+class NotHere(Exception):
+    """The wheels cannot be had; says why."""
+
+
+def kept_wheels():
+    """Folders in which somebody may have put wheels to use."""
+    cache = os.environ.get('MEMTAP_CACHE') or os.path.expanduser('~/.cache/memtap')
+    return [cache + '/wheels', '/var/cache/memtap/wheels']
+
+
+def pip(args, what):
+    """Runs pip, tells what it downloads; NotHere when no index has it."""
+    p = subprocess.run([sys.executable, '-m', 'pip', *args], capture_output=True, text=True,
+                       stdin=subprocess.DEVNULL)
+    for line in p.stdout.splitlines():
+        m = re.search(r'Downloading (?:\S*/)?(\S+) (\([0-9.]+ [kMG]B\))', line)
+        if m:
+            say('downloaded', *m.groups())
+    if p.returncode == 0:
+        return
+    tag = 'Python %d.%d' % sys.version_info[:2]
+    if re.search(r'Retrying|NewConnectionError|Max retries|Name or service|timed out|proxy', p.stderr, re.I):
+        raise NotHere('no package index answers: ' + what)
+    if 'No matching distribution' in p.stderr:
+        raise NotHere(f'the package index has no {what} for {tag}')
+    raise NotHere(f'pip cannot get {what} for {tag}: ' + (p.stderr.strip().splitlines() or ['?'])[-1])
+
+
+def wheel(name, version, folder):
+    """Path of a wheel: one that is kept, or a new one in the folder."""
     tag = 'cp%d%d' % sys.version_info[:2]
-    pattern = '%s/%s-%s-%s-*.whl' % (cache, name, version, tag)
-    if not glob.glob(pattern):
-        subprocess.run([py, '-m', 'pip', 'download', '-q', '--progress-bar', 'off', '--no-cache-dir',
-                        '--no-deps', '-d', cache, '%s==%s' % (name, version)], check=True)
-    found = glob.glob(pattern) or glob.glob('%s/%s-%s*.whl' % (cache, name, version))
-    return found[0]
+    for d in kept_wheels():
+        for pattern in ('%s/%s-%s-%s-*_%s.whl', '%s/%s-%s-*%s*_%s.whl'):
+            found = glob.glob(pattern % (d, name, version, tag, platform.machine()))
+            if found:
+                say('using', found[0])
+                return found[0]
+    say(f'downloading {name} {version} (torch: 200 to 900 MB, torch_npu: 15 to 50 MB), once')
+    pip(['download', '--progress-bar', 'off', '--no-cache-dir', '--no-deps', '-d', folder,
+         f'{name}=={version}'], f'{name} {version}')
+    return glob.glob(f'{folder}/{name}-{version}*.whl')[0]
+
+
+def installed(d, torch, torch_npu):
+    """DIR/site with both wheels and what they import, made if it is not there for this Python."""
+    done, site = d + '/unpacked', d + '/site'
+    mark = '%d.%d %s' % (*sys.version_info[:2], sys.executable)
+    if os.path.exists(done):
+        with open(done, encoding='utf-8') as f:
+            if f.read().strip() == mark:
+                return site
+        os.unlink(done)
+    shutil.rmtree(site, ignore_errors=True)
+    os.makedirs(site)
+    with tempfile.TemporaryDirectory(prefix='download.', dir=d) as folder:
+        for name, v in (('torch', torch), ('torch_npu', torch_npu)):
+            path = wheel(name, v, folder)
+            unpack(path, site)
+            if path.startswith(folder):
+                os.unlink(path)
+    numpy = 'numpy<2' if torch.startswith(('2.0.', '2.1.')) else 'numpy'
+    pip(['install', '--progress-bar', 'off', '--no-cache-dir', '--target', site, numpy] + DEPS, 'numpy and others')
+    with open(done, 'w', encoding='utf-8') as f:
+        f.write(mark + '\n')
+    return site
+
+
+def inputs(build):
+    """A hash of all that the simulated side is made of."""
+    h = hashlib.sha256()
+    for path in sorted(glob.glob(build + '/cann/lib64/*.so') + glob.glob(HERE + '/*wheel.py') +
+                       glob.glob(HERE + '/wheel/*.py') + glob.glob(HERE + '/src/wheel/*') +
+                       glob.glob(HERE + '/src/cann/*')):
+        with open(path, 'rb') as f:
+            h.update(os.path.basename(path).encode() + f.read())
+    return h.hexdigest()[:12]
+
+
+def simulated(d, site, build):
+    """DIR/sim-<hash> for this build of the simulation: others may be running on another one."""
+    sim = f'{d}/sim-{inputs(build)}'
+    if os.path.exists(sim + '/run'):
+        os.utime(sim)
+        return sim
+    for old in glob.glob(d + '/sim-*'):
+        if time.time() - os.stat(old).st_mtime > 86400:
+            shutil.rmtree(old, ignore_errors=True)
+    shutil.rmtree(sim, ignore_errors=True)
+    subprocess.run([sys.executable, HERE + '/mkwheel.py', site, sim, '--build', build], check=True,
+                   stdout=sys.stderr)
+    # torch 2.14 asks for a function by this variable
+    with open(sim + '/orderfn.py', 'w', encoding='utf-8') as f:
+        f.write('def order(op_symbol, dispatch_key, graph):\n    return []\n')
+    with open(sim + '/run.new', 'w', encoding='utf-8') as f:
+        f.write(RUN % sys.executable)
+    os.chmod(sim + '/run.new', 0o755)
+    os.rename(sim + '/run.new', sim + '/run')
+    return sim
 
 
 def unpack(path, dest):
@@ -58,34 +155,19 @@ def main():
     p.add_argument('dir')
     p.add_argument('--build', default=os.environ.get('SIM_ROOT'), required='SIM_ROOT' not in os.environ)
     a = p.parse_args()
-    py, cache = sys.executable, cache_dir()
-    d = os.path.abspath(a.dir)
-    site = d + '/site'
-    if not os.path.exists(d + '/unpacked'):
-        shutil.rmtree(site, ignore_errors=True)
-        os.makedirs(site)
-        for name, v in (('torch', a.torch), ('torch_npu', a.torch_npu)):
-            unpack(wheel(py, name, v, cache), site)
-        numpy = 'numpy<2' if a.torch.startswith(('2.0.', '2.1.')) else 'numpy'
-        subprocess.run([py, '-m', 'pip', 'install', '-q', '--no-cache-dir', '--target', site, numpy] + DEPS,
-                       check=True, stderr=subprocess.DEVNULL)
-        open(d + '/unpacked', 'w').close()
-    subprocess.run([py, HERE + '/mkwheel.py', site, d + '/sim', '--build', os.path.abspath(a.build)],
-                   check=True)
-    # torch 2.14 asks for a function by this variable
-    with open(d + '/orderfn.py', 'w') as f:
-        f.write('def order(op_symbol, dispatch_key, graph):\n    return []\n')
-    with open(d + '/run', 'w') as f:
-        f.write('#!/bin/sh\n'
-                'D=$(dirname "$(readlink -f "$0")")\n'
-                'export LD_LIBRARY_PATH=$D/sim/cudastub:$D/sim/cann/lib64\n'
-                'export ASCEND_HOME_PATH=$D/sim/cann ASCEND_OPP_PATH=$D/sim/cann/opp\n'
-                'export PYTHONPATH=$D/site:$D TORCH_DEVICE_BACKEND_AUTOLOAD=0\n'
-                'export TORCH_PYTHON_NATIVE_USER_GRAPH_ORDER_FN=orderfn.order\n'
-                'exec %s -s "$@"\n' % py)
-    os.chmod(d + '/run', os.stat(d + '/run').st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
-    print('getwheel:', d + '/run')
+    d, build = os.path.abspath(a.dir), os.path.abspath(a.build)
+    os.makedirs(d, exist_ok=True)
+    try:
+        sim = simulated(d, installed(d, a.torch, a.torch_npu), build)
+    except NotHere as e:
+        print(e)
+        return 77
+    if os.path.lexists(d + '/run'):
+        os.unlink(d + '/run')
+    os.symlink(sim + '/run', d + '/run')
+    print(sim + '/run')
+    return 0
 
 
 if __name__ == '__main__':
-    main()
+    sys.exit(main())

@@ -17,54 +17,55 @@
 
 enum event_kind {
 	EV_NONE,
-	EV_HAL_ALLOC,   /* addr, size, device (physical), flag or properties */
-	EV_HAL_FREE,    /* addr */
-	EV_HOST_REG,    /* addr, size, flag */
+	EV_HAL_ALLOC, /* addr, size, device (physical), flag or properties */
+	EV_HAL_FREE, /* addr */
+	EV_HOST_REG, /* addr, size, flag */
 	EV_HOST_UNREG,
 	EV_ACL_INIT,
 	EV_ACL_FINI,
-	EV_SET_DEVICE,  /* device (logical) */
-	EV_STREAM_ID,   /* stream, stream_id */
-	EV_OOM,         /* size, flag, refused, fn */
-	EV_FUNC_NAME,   /* addr = handle or stub, text */
-	EV_LAUNCH,      /* addr = name source, stream, key, name_kind, text */
-	EV_MARK,        /* text, stream */
+	EV_SET_DEVICE, /* device (logical) */
+	EV_STREAM_ID, /* stream, stream_id */
+	EV_OOM, /* size, flag, refused, fn */
+	EV_FUNC_NAME, /* addr = handle or stub, text */
+	EV_LAUNCH, /* addr = name source, stream, key, name_kind, text */
+	EV_MARK, /* text, stream */
 	EV_RANGE_START, /* text, range id of the library */
-	EV_RANGE_END,   /* range id */
-	EV_PTA_MALLOC,  /* addr, size, device (logical), totals, stream */
+	EV_RANGE_END, /* range id */
+	EV_PTA_MALLOC, /* addr, size, device (logical), totals, stream */
 	EV_PTA_FREE,
 	EV_PTA_BLOCK_FREE,
-	EV_WS,          /* a workspace record; alloc says which side, see totals */
-	EV_MS_ALLOC,    /* addr, size, text = type name of the pool */
+	EV_WS, /* a workspace record; alloc says which side, see totals */
+	EV_MS_ALLOC, /* addr, size, text = type name of the pool */
 	EV_MS_FREE,
-	EV_FORK,        /* addr = parent tgid */
+	EV_FORK, /* addr = parent tgid */
 	EV_EXEC,
 	EV_EXIT,
 	EV_KIND_MAX
 };
 
-#define EVF_TRUNC  0x01u
+#define EVF_TRUNC 0x01u
 #define EVF_NOTEXT 0x02u
 #define EVF_CREATE 0x04u /* HAL: physical handle, not an address */
-#define EVF_HOST   0x08u /* HAL: memory of the host */
-#define EVF_ALLOC  0x10u /* EV_WS: MALLOC side */
+#define EVF_HOST 0x08u /* HAL: memory of the host */
+#define EVF_ALLOC 0x10u /* EV_WS: MALLOC side */
 #define EVF_TOTALS 0x20u /* allocated, reserved are there */
 #define EVF_ACTIVE 0x40u /* active is there */
-#define EVF_LATE   0x80u /* handed out behind its time window */
+#define EVF_LATE 0x80u /* handed out behind its time window */
 #define EVF_LAYOUT_B 0x100u /* EV_WS without reserved and active (2.7.1) */
-#define EVF_PY     0x200u
+#define EVF_PY 0x200u
+#define EVF_ALONE 0x400u /* HAL: out of memory, and no enclosing call to report it */
 
 struct event {
 	enum event_kind kind;
 	uint32_t flags;
-	uint64_t time, begin;    /* boot time, ns */
+	uint64_t time, begin; /* boot time, ns */
 	uint32_t tgid, tid, start;
 	uint16_t site, fn, cpu;
-	int64_t ret;             /* 0 = success */
+	int64_t ret; /* 0 = success */
 	uint64_t addr;
 	int64_t size;
-	int32_t device;          /* -1 = unknown */
-	uint32_t module, page;   /* HAL: module id; 0 normal, 1 huge, 2 giant */
+	int32_t device; /* -1 = unknown */
+	uint32_t module, page; /* HAL: module id; 0 normal, 1 huge, 2 giant */
 	uint64_t hal_flag;
 	int64_t allocated, reserved, active;
 	uint64_t stream;
@@ -72,7 +73,7 @@ struct event {
 	uint64_t key;
 	uint8_t name_kind;
 	uint32_t refused;
-	const char *text;        /* not NUL-terminated; valid during the callback */
+	const char *text; /* not NUL-terminated; valid during the callback */
 	uint32_t text_len;
 };
 
@@ -97,17 +98,17 @@ const char *pta__implausible(const struct mt_pta *r, enum pta_layout layout);
 struct drain;
 
 struct drain_opts {
-	uint64_t window_ns;      /* an event waits this long for older ones */
-	size_t max_bytes;        /* memory for waiting records; then the ring fills */
+	uint64_t window_ns; /* an event waits this long for older ones */
+	size_t max_bytes; /* memory for waiting records; then the ring fills */
 };
 
 /* Statistics, read at any time. */
 struct drain_stats {
-	uint64_t received;       /* records of the events ring */
-	uint64_t life;           /* records of the lifecycle ring */
-	uint64_t late;           /* handed out behind their window */
-	uint64_t bad;            /* not decodable */
-	uint64_t stalls;         /* times the memory limit stopped the drain */
+	uint64_t received; /* records of the events ring */
+	uint64_t life; /* records of the lifecycle ring */
+	uint64_t late; /* handed out behind their window */
+	uint64_t bad; /* not decodable */
+	uint64_t stalls; /* times the memory limit stopped the drain */
 	size_t peak_bytes;
 };
 

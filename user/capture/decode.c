@@ -9,12 +9,12 @@
 
 /* halMemAlloc flag, ascend-abi.md 2.5 */
 #define FLAG_DEVICE(f) ((int32_t)((f)&0x3ff))
-#define FLAG_TYPE(f)   (((f) >> 10) & 0xf)
-#define FLAG_HUGE(f)   (((f) >> 17) & 1)
-#define FLAG_GIANT(f)  (((f) >> 31) & 1)
+#define FLAG_TYPE(f) (((f) >> 10) & 0xf)
+#define FLAG_HUGE(f) (((f) >> 17) & 1)
+#define FLAG_GIANT(f) (((f) >> 31) & 1)
 #define FLAG_MODULE(f) ((uint32_t)((f) >> 56))
-#define TYPE_HOST      2
-#define SIDE_HOST      0
+#define TYPE_HOST 2
+#define SIDE_HOST 0
 
 static void from_call(const struct mt_call *c, struct event *e)
 {
@@ -36,6 +36,7 @@ static void from_call(const struct mt_call *c, struct event *e)
 		e->kind = EV_HAL_ALLOC;
 		e->flags |= EVF_CREATE;
 		e->device = (int32_t)(c->a[2] >> 32);
+		e->hal_flag = (uint32_t)(c->a[2] >> 32); /* as in an EV_OOM record */
 		e->module = (uint32_t)c->a[3];
 		e->page = (uint32_t)(c->a[3] >> 32);
 		if ((uint32_t)c->a[2] == SIDE_HOST && e->device >= 0)
@@ -93,12 +94,13 @@ static void from_call(const struct mt_call *c, struct event *e)
 		e->stream = c->a[0];
 		/* The result of mstxRangeStartA is an id, not a status. */
 		e->key = (uint64_t)c->ret;
-		e->ret = 0;
+		e->ret = (int64_t)c->a[4];
 		e->flags |= c->a[2] == MT_MSTX_PY ? EVF_PY : 0;
 		break;
 	case MT_FN_MSTX_END:
 		e->kind = EV_RANGE_END;
 		e->key = c->a[0];
+		e->ret = (int64_t)c->a[4];
 		e->flags |= c->a[2] == MT_MSTX_PY ? EVF_PY : 0;
 		break;
 	case MT_FN_MS_ALLOC:
@@ -118,6 +120,10 @@ static void from_call(const struct mt_call *c, struct event *e)
 		break;
 	default:
 		break;
+	}
+	if (e->kind == EV_HAL_ALLOC && e->ret) {
+		e->flags |= c->a[0] == MT_REFUSED_ALONE ? EVF_ALONE : 0;
+		e->addr = 0;
 	}
 }
 
@@ -165,7 +171,8 @@ static void from_pta(const struct mt_pta *r, enum pta_layout layout, struct even
 	pta_types(r, layout, &type, &component);
 	if (component) {
 		e->kind = EV_WS;
-		e->flags |= (type == 0 ? EVF_ALLOC : 0) | (layout == PTA_LAYOUT_B ? EVF_LAYOUT_B : 0);
+		e->flags |= (type == 0 ? EVF_ALLOC : 0) |
+			    (layout == PTA_LAYOUT_B ? EVF_LAYOUT_B : 0);
 		return;
 	}
 	e->kind = type == 0 ? EV_PTA_MALLOC : type == 1 ? EV_PTA_FREE : EV_PTA_BLOCK_FREE;
@@ -212,9 +219,9 @@ int event__decode(const void *rec, size_t size, enum pta_layout layout, struct e
 	case MT_REC_EXIT:
 		if (size < sizeof(struct mt_task))
 			return -EBADMSG;
-		e->kind = h->type == MT_REC_FORK ? EV_FORK :
-			  h->type == MT_REC_EXEC ? EV_EXEC :
-						   EV_EXIT;
+		e->kind = h->type == MT_REC_FORK   ? EV_FORK
+			  : h->type == MT_REC_EXEC ? EV_EXEC
+						   : EV_EXIT;
 		e->addr = ((const struct mt_task *)rec)->ptgid;
 		e->text = ((const struct mt_task *)rec)->comm;
 		e->text_len = (uint32_t)strnlen(e->text, 16);

@@ -10,9 +10,12 @@
 
 const char *loss__reason(enum mt_loss reason)
 {
-	static const char *const names[MT_LOSS_MAX] = { [MT_LOSS_RING] = "ring full",
-							[MT_LOSS_FAULT] = "memory unreadable",
-							[MT_LOSS_INFLIGHT] = "too many open calls" };
+	static const char *const names[MT_LOSS_MAX] = {
+		[MT_LOSS_RING] = "ring full",
+		[MT_LOSS_FAULT] = "memory unreadable",
+		[MT_LOSS_INFLIGHT] = "too many open calls",
+		[MT_LOSS_LENGTH] = "too many blocks in a call"
+	};
 
 	return reason < MT_LOSS_MAX ? names[reason] : "unknown";
 }

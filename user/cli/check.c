@@ -84,7 +84,10 @@ static void check_caps(struct report *r)
 		/* CAP_SYS_ADMIN stands for the three that were split off from it. */
 		bool admin = (eff >> 21 & 1) && caps[i].bit >= 38;
 
-		say(r, caps[i].name, have ? "yes" : admin ? "no (CAP_SYS_ADMIN serves)" : "no",
+		say(r, caps[i].name,
+		    have    ? "yes"
+		    : admin ? "no (CAP_SYS_ADMIN serves)"
+			    : "no",
 		    have || admin ? NULL : caps[i].what);
 	}
 }
@@ -124,9 +127,10 @@ static void check_features(struct report *r, struct features *f)
 
 static void check_load(struct report *r, const struct features *f)
 {
-	static const char *const progs[] = { "hal_alloc_e", "hal_free_e", "hal_create_e", "acl_call_e",
-					     "rt_launch_e", "rt_launch_r", "pta_report",  "c10_report",
-					     "pta_alloc_r", "mstx_mark",   "py_mark",	  "ms_alloc_r",
+	static const char *const progs[] = { "hal_alloc_e", "hal_free_e",  "hal_create_e",
+					     "acl_call_e",  "rt_launch_e", "rt_launch_r",
+					     "pta_report",  "c10_report",  "pta_alloc_r",
+					     "mstx_mark",   "py_mark",	   "ms_alloc_r",
 					     "life_fork",   "hal_alloc_s" };
 	struct progs_opts o = { .ring_bytes = 65536 };
 	struct progs *p;
@@ -141,7 +145,8 @@ static void check_load(struct report *r, const struct features *f)
 		const char *why = progs__why(p, progs[i]);
 		char key[48];
 
-		if (!why || (strcmp(progs[i], "hal_alloc_s") == 0 && !features__has(f, FEAT_SESSION)))
+		if (!why ||
+		    (strcmp(progs[i], "hal_alloc_s") == 0 && !features__has(f, FEAT_SESSION)))
 			continue;
 		snprintf(key, sizeof(key), "program %s", progs[i]);
 		say(r, key, why, "its events are missing");
@@ -218,9 +223,11 @@ int cmd_check(int argc, char **argv)
 	say(&r, "processors", buf, NULL);
 	say_file(&r, "lockdown", "/sys/kernel/security/lockdown", NULL);
 	say_file(&r, "kernel.perf_event_paranoid", "/proc/sys/kernel/perf_event_paranoid", NULL);
-	say_file(&r, "kernel.unprivileged_bpf_disabled", "/proc/sys/kernel/unprivileged_bpf_disabled", NULL);
+	say_file(&r, "kernel.unprivileged_bpf_disabled",
+		 "/proc/sys/kernel/unprivileged_bpf_disabled", NULL);
 	bad = knownbad__uretprobe_seccomp();
-	say(&r, "known defects of this release", bad ? bad : "none", bad ? "`ret` sites are used" : NULL);
+	say(&r, "known defects of this release", bad ? bad : "none",
+	    bad ? "`ret` sites are used" : NULL);
 	if (!r.json)
 		puts("Rights");
 	check_caps(&r);
@@ -246,7 +253,8 @@ int cmd_check(int argc, char **argv)
 		puts(text ? text : "{}");
 		free(text);
 	} else {
-		puts(r.problems ? "memtap record cannot fully work here." : "memtap record can work here.");
+		puts(r.problems ? "memtap record cannot fully work here."
+				: "memtap record can work here.");
 	}
 	cJSON_Delete(r.top);
 	return r.problems ? EXIT_FAIL : EXIT_OK;

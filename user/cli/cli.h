@@ -8,9 +8,9 @@
 #include <stdio.h>
 
 /* Exit status of every command (man memtap, EXIT STATUS). */
-#define EXIT_OK         0
-#define EXIT_FAIL       1
-#define EXIT_USAGE      2
+#define EXIT_OK 0
+#define EXIT_FAIL 1
+#define EXIT_USAGE 2
 #define EXIT_INCOMPLETE 3 /* ran, but data is missing, and --strict was given */
 
 int cmd_record(int argc, char **argv);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* memtap: finds the command and runs it. */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +14,10 @@ static const struct {
 	int (*run)(int argc, char **argv);
 	const char *help;
 } commands[] = {
-	{ "record", cmd_record, "trace running processes or a command, write the dump and trace files" },
-	{ "probes", cmd_probes, "list the probes of a process or a library: found, site, cost, why not" },
+	{ "record", cmd_record,
+	  "trace running processes or a command, write the dump and trace files" },
+	{ "probes", cmd_probes,
+	  "list the probes of a process or a library: found, site, cost, why not" },
 	{ "check", cmd_check, "tell what this kernel and these rights allow" },
 	{ "recover", cmd_recover, "finish the files of a run that was killed" },
 };
@@ -99,6 +102,10 @@ const char *cli__bytes(uint64_t v)
 int main(int argc, char **argv)
 {
 	size_t i;
+
+	/* A full disk, a size limit or a closed pipe is an error to report, not to die of. */
+	signal(SIGXFSZ, SIG_IGN);
+	signal(SIGPIPE, SIG_IGN);
 
 	if (argc < 2) {
 		help(stderr);

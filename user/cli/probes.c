@@ -93,20 +93,18 @@ static int look_at_pid(struct look *l)
 		err = proc__each_mapping(l->pid, on_mapping, l);
 	if (err < 0) {
 		pr_err("pid %d: %s", (int)l->pid,
-		       err == -ESRCH  ? "no such process" :
-		       err == -EACCES ? "its mappings may not be read; needs CAP_SYS_PTRACE (man "
-					"memtap, CAPABILITIES)" :
-					strerror(-err));
+		       err == -ESRCH	? "no such process"
+		       : err == -EACCES ? "its mappings may not be read; needs CAP_SYS_PTRACE (man "
+					  "memtap, CAPABILITIES)"
+					: strerror(-err));
 		return err;
 	}
 	libs = catalogue__libs(&n);
 	proc__each_candidate(l->pid, libs, n, NULL, 0, on_candidate, l);
 	if (!l->n) {
-		size_t i;
-
-		pr_err("pid %d: not an NPU process; looked for:", (int)l->pid);
-		for (i = 0; i < n; i++)
-			pr_err("  %s", libs[i]);
+		pr_err("pid %d: not an NPU process: none of %s is mapped or found where it would "
+		       "look",
+		       (int)l->pid, catalogue__libs_text());
 		return -ENOENT;
 	}
 	return 0;
@@ -123,8 +121,8 @@ static int look_at_file(struct look *l, const char *path)
 	}
 	if (!catalogue__wants(base ? base + 1 : path) || path__is_stub(path)) {
 		pr_err("%s: %s", path,
-		       path__is_stub(path) ? "a link-time stub, never probed" :
-					     "no library of the catalogue has this name");
+		       path__is_stub(path) ? "a link-time stub, never probed"
+					   : "no library of the catalogue has this name");
 		close(fd);
 		return -ENOENT;
 	}
@@ -147,10 +145,11 @@ static void print_text(const struct prober *pr, bool missing)
 		for (j = 0; j < f->n_reports; j++) {
 			const struct probe_report *r = &f->reports[j];
 
-			if (!missing && strcmp(r->state, "missing") == 0 && r->def->symbol[0][0] != '_')
+			if (!missing && strcmp(r->state, "missing") == 0 &&
+			    r->def->symbol[0][0] != '_')
 				continue;
-			printf("  %-8s 0x%08" PRIx64 "  %-9s %-14s %-12s %s%s%s\n", r->state, r->off,
-			       r->cost, r->insn[0] ? r->insn : "-", r->how, r->symbol,
+			printf("  %-8s 0x%08" PRIx64 "  %-9s %-14s %-12s %s%s%s\n", r->state,
+			       r->off, r->cost, r->insn[0] ? r->insn : "-", r->how, r->symbol,
 			       r->why[0] ? ": " : "", r->why);
 		}
 	}

@@ -87,6 +87,8 @@ void session__deliver(struct session *s, bool final)
 /* New losses since the last call become LOST rows. */
 void session__losses(struct session *s)
 {
+	/* In the order of time: what is being written now is a window old. */
+	uint64_t now = clock__boot() - (s->t_stop ? 0 : WINDOW_NS);
 	struct loss *list;
 	size_t n, i;
 
@@ -100,9 +102,11 @@ void session__losses(struct session *s)
 		struct lost_row row = { .reason = loss__reason(l->reason),
 					.probe = prober__site_name(s->prober, l->site),
 					.device = l->device,
+					.physical = prober__site_fn(s->prober, l->site) !=
+						    MT_FN_PTA_REPORT,
 					.first = l->first,
 					.last = l->last,
-					.now = clock__boot() };
+					.now = now };
 
 		if (!seen || l->count <= *seen)
 			continue;

@@ -11,7 +11,8 @@
 
 static void help(FILE *f)
 {
-	fputs("Usage: memtap record [OPTIONS] {-p PID | -n NAME | -a | --cgroup PATH | -- CMD [ARGS]}\n"
+	fputs("Usage: memtap record [OPTIONS] {-p PID | -n NAME | -a | --cgroup PATH | -- CMD "
+	      "[ARGS]}\n"
 	      "\n"
 	      "Trace NPU memory of running processes from outside; write DIR/dump and DIR/trace.\n"
 	      "\n"
@@ -26,7 +27,8 @@ static void help(FILE *f)
 	      "Output:\n"
 	      "  -o, --output DIR        default ./memtap-<date>\n"
 	      "      --data-format csv|db    (csv)\n"
-	      "      --order time|block  rows as things happen, or as the vendor writes them (time)\n"
+	      "      --order time|block  rows as things happen, or as the vendor writes them "
+	      "(time)\n"
 	      "      --timeline real|kernel  axis of the trace: time, or kernel ordinals (real)\n"
 	      "      --summary-json FILE the summary for programs; - is stdout\n"
 	      "\n"

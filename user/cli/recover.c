@@ -20,8 +20,10 @@ int cmd_recover(int argc, char **argv)
 			return cli__usage_error("recover");
 		puts("Usage: memtap recover DIR...\n"
 		     "\n"
-		     "Finish the files of a `memtap record` that was killed: close the trace JSON, cut\n"
-		     "a torn last row, checkpoint a db, write the rows of open blocks, and a LOST and\n"
+		     "Finish the files of a `memtap record` that was killed: close the trace JSON, "
+		     "cut\n"
+		     "a torn last row, checkpoint a db, write the rows of open blocks, and a LOST "
+		     "and\n"
 		     "a STOP_TRACE row. Runs that are still writing are left alone.\n"
 		     "\n"
 		     "  -h, --help  this text");

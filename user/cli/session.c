@@ -15,11 +15,6 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-/*
- * An event waits so long for older ones of other threads: with the tick and a
- * write it is on disk within 1 s (design.md, Wire and events).
- */
-#define WINDOW_NS 800000000ULL
 #define TICK_MS 20
 #define FLUSH_MS 60
 #define STATUS_MS 500

@@ -14,6 +14,12 @@
 #include "probe/probe.h"
 #include "target/target.h"
 
+/*
+ * An event waits so long for older ones of other threads: with the tick and a
+ * write it is on disk within 1 s (design.md, Wire and events).
+ */
+#define WINDOW_NS 800000000ULL
+
 struct record_opts {
 	pid_t *pids;
 	size_t n_pids;
@@ -21,8 +27,8 @@ struct record_opts {
 	size_t n_names;
 	bool all;
 	const char *cgroup;
-	char **cmd;              /* NULL-terminated, or NULL */
-	double seconds;          /* 0 = until stopped */
+	char **cmd; /* NULL-terminated, or NULL */
+	double seconds; /* 0 = until stopped */
 	const char *dir;
 	uint64_t ring_bytes;
 	const char *summary_json;
@@ -54,15 +60,15 @@ struct session {
 	int cfg_fd, targets_fd, stats_fd, losses_fd;
 	struct mt_cfg cfg;
 
-	pid_t child;             /* of `-- CMD`, 0 = none */
-	int child_go;            /* writing end: lets it exec */
+	pid_t child; /* of `-- CMD`, 0 = none */
+	int child_go; /* writing end: lets it exec */
 	int child_status;
 	bool child_done;
 
-	int64_t boot_to_real;    /* added to boot time: the wall clock of all files */
+	int64_t boot_to_real; /* added to boot time: the wall clock of all files */
 	uint64_t t_start, t_attached, t_stop; /* boot time */
 	uint64_t attach_ns, detach_ns;
-	size_t n_targets;        /* initial ones */
+	size_t n_targets; /* initial ones */
 	struct late_lib *late;
 	size_t n_late;
 	uint64_t mapwatch_lost;
@@ -72,13 +78,13 @@ struct session {
 		uint32_t seen;
 		bool withdrawn;
 		struct pta_learner learner;
-	} *checks;
+	} * checks;
 	size_t n_checks;
 
 	/* losses already written as rows, by (site, reason, device) */
 	struct hmap loss_seen;
 	uint64_t lost_total;
-	uint64_t rows_unknown;   /* processes that could not be kept: out of memory */
+	uint64_t rows_unknown; /* processes that could not be kept: out of memory */
 
 	struct strbuf row_buf;
 	int write_err;
@@ -106,7 +112,7 @@ struct account {
 	uint64_t seen, submitted, lost, received, bad;
 	uint64_t entry, orphan, stale, nested, unfinished;
 	uint64_t rows, no_row;
-	bool exact;              /* the identity of design.md holds */
+	bool exact; /* the identity of design.md holds */
 };
 void session__account(struct session *s, struct account *a);
 void session__summary(struct session *s);

@@ -34,8 +34,9 @@ void status__draw(struct session *s)
 	n = model__pools(s->model, pools, MT_ARRAY_SIZE(pools));
 	len = snprintf(line, sizeof(line), "\r\033[K%.0f s  %llu events (%.0f/s)  lost %llu",
 		       (double)(now - s->t_attached) / 1e9, (unsigned long long)d.received,
-		       last_time ? (double)(d.received - last_events) * 1e9 / (double)(now - last_time) :
-				   0.0,
+		       last_time ? (double)(d.received - last_events) * 1e9 /
+					   (double)(now - last_time)
+				 : 0.0,
 		       (unsigned long long)s->lost_total);
 	for (i = 0; i < n && len < 120; i++) {
 		if (!pools[i].used)

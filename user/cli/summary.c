@@ -77,7 +77,8 @@ static void print_pools(struct session *s, FILE *f)
 		max = MT_MAX(max, MT_MAX(p[i].peak, p[i].peak_total));
 	if (!max)
 		return;
-	fprintf(f, "  peak of each pool (sums marked * count what was allocated since the attach):\n");
+	fprintf(f,
+		"  peak of each pool (sums marked * count what was allocated since the attach):\n");
 	for (i = 0; i < n; i++) {
 		fprintf(f, "    %-13s %-6s pid %-8u ", row_type__name(p[i].type),
 			device_text(p[i].device, dev), p[i].tgid);
@@ -86,8 +87,9 @@ static void print_pools(struct session *s, FILE *f)
 		if (p[i].peak_total)
 			fprintf(f, " of %s reserved", cli__bytes(p[i].peak_total));
 		fprintf(f, ", at %.1f s\n",
-			p[i].peak_time > s->t_attached ? (double)(p[i].peak_time - s->t_attached) / 1e9 :
-							 0.0);
+			p[i].peak_time > s->t_attached
+				? (double)(p[i].peak_time - s->t_attached) / 1e9
+				: 0.0);
 	}
 }
 
@@ -120,7 +122,9 @@ static void print_losses(struct session *s, FILE *f)
 
 		if (list[i].device >= 0)
 			device_text(list[i].device, dev);
-		fprintf(f, "  lost %" PRIu64 ": %s, probe %s, device %s, cpu %u, from %.3f s to %.3f s\n",
+		fprintf(f,
+			"  lost %" PRIu64
+			": %s, probe %s, device %s, cpu %u, from %.3f s to %.3f s\n",
 			list[i].count, loss__reason(list[i].reason),
 			prober__site_name(s->prober, list[i].site), dev, list[i].cpu,
 			(double)(int64_t)(list[i].first - s->t_attached) / 1e9,
@@ -162,25 +166,31 @@ void session__summary(struct session *s)
 	fprintf(f, "memtap: %.1f s recorded, %zu probes, attach %.0f ms, detach %.0f ms\n",
 		(double)(s->t_stop - s->t_attached) / 1e9, prober__attached(s->prober),
 		(double)s->attach_ns / 1e6, (double)s->detach_ns / 1e6);
-	fprintf(f, "  events seen %" PRIu64 " = rows %" PRIu64 " + without a row by rule %" PRIu64
-		   " + lost %" PRIu64 "%s\n",
-		a.seen, a.rows, a.no_row, a.lost, a.exact ? "" : "  (DOES NOT ADD UP: a defect, please report)");
+	fprintf(f,
+		"  events seen %" PRIu64 " = rows %" PRIu64 " + without a row by rule %" PRIu64
+		" + lost %" PRIu64 "%s\n",
+		a.seen, a.rows, a.no_row, a.lost,
+		a.exact ? "" : "  (DOES NOT ADD UP: a defect, please report)");
 	for (i = 0; i < RULE_MAX; i++)
 		if (c.rules[i])
 			fprintf(f, "    %s: %" PRIu64 "\n", rule__name(i), c.rules[i]);
 	if (a.unfinished || a.orphan || a.nested || a.stale)
-		fprintf(f, "  calls across the edges: %" PRIu64 " not returned, %" PRIu64
-			   " begun before; nested %" PRIu64 ", abandoned %" PRIu64 "\n",
+		fprintf(f,
+			"  calls across the edges: %" PRIu64 " not returned, %" PRIu64
+			" begun before; nested %" PRIu64 ", abandoned %" PRIu64 "\n",
 			a.unfinished, a.orphan, a.nested, a.stale);
 	print_rows(&c, f);
 	if (c.preattach || c.residual || c.oom || c.unpaired_ranges || d.late)
-		fprintf(f, "  frees of earlier blocks %" PRIu64 ", frees missed %" PRIu64
-			   ", out of memory %" PRIu64 ", range ends without start %" PRIu64
-			   ", late %" PRIu64 "\n",
+		fprintf(f,
+			"  frees of earlier blocks %" PRIu64 ", frees missed %" PRIu64
+			", out of memory %" PRIu64 ", range ends without start %" PRIu64
+			", late %" PRIu64 "\n",
 			c.preattach, c.residual, c.oom, c.unpaired_ranges, d.late);
 	print_losses(s, f);
 	if (s->mapwatch_lost)
-		fprintf(f, "  mapping notices lost: %" PRIu64 " (a late library may have been missed)\n",
+		fprintf(f,
+			"  mapping notices lost: %" PRIu64
+			" (a late library may have been missed)\n",
 			s->mapwatch_lost);
 	for (i = 0; i < s->n_late; i++)
 		fprintf(f, "  late library %s (pid %d): probed %.1f ms after it was mapped\n",

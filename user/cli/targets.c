@@ -47,14 +47,14 @@ static int add_target(struct session *s, pid_t pid)
 struct scan {
 	struct session *s;
 	pid_t pid;
-	size_t mapped;      /* wanted libraries that it has mapped */
-	size_t ahead;       /* wanted files found ahead */
+	size_t mapped; /* wanted libraries that it has mapped */
+	size_t ahead; /* wanted files found ahead */
 	size_t added;
-	char **dirs;        /* RUNPATH of its files */
+	char **dirs; /* RUNPATH of its files */
 	size_t n_dirs;
 	uint64_t last_ino;
-	struct hmap names;  /* base names mapped already */
-	bool only_missing;  /* other processes' files: only names the targets lack */
+	struct hmap names; /* base names mapped already */
+	bool only_missing; /* other processes' files: only names the targets lack */
 	struct hmap *have;
 };
 
@@ -84,9 +84,9 @@ static void add_runpath(struct scan *c, const char *list, const char *file)
 			skip = 7;
 		else if (strncmp(list, "${ORIGIN}", 9) == 0)
 			skip = 9;
-		m = skip ? snprintf(dir, sizeof(dir), "%.*s%.*s", (int)origin, file, (int)(n - skip),
-				    list + skip) :
-			   snprintf(dir, sizeof(dir), "%.*s", (int)n, list);
+		m = skip ? snprintf(dir, sizeof(dir), "%.*s%.*s", (int)origin, file,
+				    (int)(n - skip), list + skip)
+			 : snprintf(dir, sizeof(dir), "%.*s", (int)n, list);
 		if (m > 0 && m < (int)sizeof(dir) && dir[0] == '/')
 			add_dir(c, dir, (size_t)m);
 		list += n + (list[n] == ':');
@@ -166,7 +166,8 @@ static int scan_process(struct scan *c)
 	if (err < 0)
 		return err;
 	libs = catalogue__libs(&n);
-	proc__each_candidate(c->pid, libs, n, (const char *const *)c->dirs, c->n_dirs, on_candidate, c);
+	proc__each_candidate(c->pid, libs, n, (const char *const *)c->dirs, c->n_dirs, on_candidate,
+			     c);
 	return 0;
 }
 
@@ -184,8 +185,8 @@ static void scan_command(struct scan *c, const char *name)
 		for (;; list++) {
 			size_t n = list ? strcspn(list, ":") : 0;
 
-			if (!list || (size_t)snprintf(path, sizeof(path), "%.*s/%s", (int)n, list, name) >=
-					     sizeof(path))
+			if (!list || (size_t)snprintf(path, sizeof(path), "%.*s/%s", (int)n, list,
+						      name) >= sizeof(path))
 				return;
 			if (!access(path, X_OK))
 				break;
@@ -263,7 +264,8 @@ int session__find_targets(struct session *s)
 		err = cgroup__id(s->opts.cgroup, &id, &s->cfg.cgroup_level);
 		s->cfg.cgroup_id = id;
 		if (err)
-			pr_warn("cgroup %s: only its present processes and their children are traced: %s",
+			pr_warn("cgroup %s: only its present processes and their children are "
+				"traced: %s",
 				s->opts.cgroup,
 				err == -ENODEV ? "it is a cgroup of version 1" : strerror(-err));
 	}
@@ -367,17 +369,12 @@ int session__probe_targets(struct session *s)
 {
 	struct everyone all = { .s = s };
 	struct hmap have = { 0 };
-	struct mt_target t;
 	uint32_t key, *prev = NULL;
-	size_t n_libs, found = 0;
-	char looked[512] = "", why[700];
+	size_t n_libs;
+	char why[700];
 	const char *const *libs = catalogue__libs(&n_libs);
 	int err = 0;
-	size_t i;
 
-	for (i = 0; i < n_libs; i++)
-		snprintf(looked + strlen(looked), sizeof(looked) - strlen(looked), "%s%s", i ? ", " : "",
-			 libs[i]);
 	while (!bpf_map_get_next_key(s->targets_fd, prev, &key)) {
 		struct scan c = { .s = s, .pid = (pid_t)key };
 		struct hkey k;
@@ -389,15 +386,19 @@ int session__probe_targets(struct session *s)
 		err = scan_process(&c);
 		while (hmap__next(&c.names, &pos, &k, NULL))
 			hmap__put(&have, k, NULL);
-		found += c.mapped + c.ahead;
 		if (err == -EACCES || err == -EPERM) {
 			refuse(s, c.pid,
 			       "its mappings may not be read; needs CAP_SYS_PTRACE (man memtap, "
 			       "CAPABILITIES)");
 		} else if (!err && !c.mapped && !c.ahead && s->opts.n_pids) {
-			snprintf(why, sizeof(why),
-				 "not an NPU process: none of %s is mapped or found where it would look",
-				 looked);
+			if (proc__has_program(c.pid))
+				snprintf(why, sizeof(why),
+					 "not an NPU process: none of %s is mapped or found where "
+					 "it "
+					 "would look",
+					 catalogue__libs_text());
+			else
+				snprintf(why, sizeof(why), "has ended, or is a kernel thread");
 			err = refuse(s, c.pid, why);
 		} else if (!err && !c.mapped && s->opts.n_pids) {
 			pr_info("pid %d has no NPU library mapped yet: %zu files are probed ahead",
@@ -418,8 +419,6 @@ int session__probe_targets(struct session *s)
 		proc__each_candidate(c.pid, libs, n_libs, NULL, 0, on_candidate, &c);
 		scan__free(&c);
 	}
-	(void)t;
-	(void)found;
 out:
 	hmap__free(&have);
 	return err;
@@ -431,7 +430,8 @@ static void note_late(struct session *s, const char *path, pid_t pid, uint64_t g
 {
 	void *p = realloc(s->late, (s->n_late + 1) * sizeof(*s->late));
 
-	pr_warn("%s: mapped by pid %d without notice: probed %.1f ms later, calls before are missing",
+	pr_warn("%s: mapped by pid %d without notice: probed %.1f ms later, calls before are "
+		"missing",
 		path, (int)pid, (double)gap / 1e6);
 	if (!p)
 		return;

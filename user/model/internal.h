@@ -14,9 +14,9 @@ struct model {
 	void *ctx;
 	struct process **procs;
 	size_t n_procs;
-	struct hmap by_tgid;    /* (tgid, start) -> index in procs */
-	struct hmap live;       /* (address, process << 8 | layer) -> block number */
-	struct block *blocks;   /* 0 is none */
+	struct hmap by_tgid; /* (tgid, start) -> index in procs */
+	struct hmap live; /* (address, process << 8 | layer) -> block number */
+	struct block *blocks; /* 0 is none */
 	uint32_t next_block, cap_blocks, free_block;
 	uint64_t next_allocation;
 	struct model_counts counts;
@@ -27,6 +27,8 @@ bool model__emit(struct model *m, struct process *p, struct row *r, bool is_even
 uint64_t model__real(const struct model *m, uint64_t boot);
 /* MALLOC, FREE and their pools. */
 void model__memory(struct model *m, struct process *p, const struct event *e);
+/* OOM_TRIGGER row. */
+void model__oom(struct model *m, struct process *p, const struct event *e);
 void model__drop_blocks(struct model *m, struct process *p);
 
 #endif

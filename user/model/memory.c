@@ -10,19 +10,44 @@
 
 /* msleaks.md 8.3: owners by module id, the vendor's old names. */
 static const char *const modules[] = {
-	"CANN@SLOG", "CANN@IDEDD", "CANN@IDEDH", "CANN@HCCL", "CANN@FMK", "CANN@HIAIENGINE",
-	"CANN@DVPP", "CANN@RUNTIME", "CANN@CCE", "CANN@HDC", "CANN@DRV", "CANN@MDCFUSION",
-	"CANN@MDCLOCATION", "CANN@MDCPERCEPTION", "CANN@MDCFSM", "CANN@MDCCOMMON", "CANN@MDCMONITOR",
-	"CANN@MDCBSWP", "CANN@MDCDEFAULT", "CANN@MDCSC", "CANN@MDCPNC", "CANN@MLL", "CANN@DEVMM",
-	"CANN@KERNEL", "CANN@LIBMEDIA", "CANN@CCECPU", "CANN@ASCENDDK", "CANN@ROS", "CANN@HCCP",
-	"CANN@ROCE", "CANN@TEFUSION", "CANN@PROFILING", "CANN@DP", "CANN@APP", "CANN@TS",
-	"CANN@TSDUMP", "CANN@AICPU", "CANN@LP", "CANN@TDT", "CANN@FE", "CANN@MD", "CANN@MB",
-	"CANN@ME", "CANN@IMU", "CANN@IMP", "CANN@GE", "CANN@MDCFUSA", "CANN@CAMERA",
-	"CANN@ASCENDCL", "CANN@TEEOS", "CANN@ISP", "CANN@SIS", "CANN@HSM", "CANN@DSS",
-	"CANN@PROCMGR", "CANN@BBOX", "CANN@AIVECTOR", "CANN@TBE", "CANN@FV", "CANN@MDCMAP",
-	"CANN@TUNE", "CANN@HSS", "CANN@FFTS", "CANN@OP", "CANN@UDF", "CANN@HICAID", "CANN@TSYNC",
-	"CANN@AUDIO", "CANN@TPRT", "CANN@ASCENDCKERNEL", "CANN@ASYS", "CANN@ATRACE", "CANN@RTC",
-	"CANN@SYSMONITOR", "CANN@AML", "CANN@INVLID_MOUDLE_ID",
+	"CANN@SLOG",	    "CANN@IDEDD",
+	"CANN@IDEDH",	    "CANN@HCCL",
+	"CANN@FMK",	    "CANN@HIAIENGINE",
+	"CANN@DVPP",	    "CANN@RUNTIME",
+	"CANN@CCE",	    "CANN@HDC",
+	"CANN@DRV",	    "CANN@MDCFUSION",
+	"CANN@MDCLOCATION", "CANN@MDCPERCEPTION",
+	"CANN@MDCFSM",	    "CANN@MDCCOMMON",
+	"CANN@MDCMONITOR",  "CANN@MDCBSWP",
+	"CANN@MDCDEFAULT",  "CANN@MDCSC",
+	"CANN@MDCPNC",	    "CANN@MLL",
+	"CANN@DEVMM",	    "CANN@KERNEL",
+	"CANN@LIBMEDIA",    "CANN@CCECPU",
+	"CANN@ASCENDDK",    "CANN@ROS",
+	"CANN@HCCP",	    "CANN@ROCE",
+	"CANN@TEFUSION",    "CANN@PROFILING",
+	"CANN@DP",	    "CANN@APP",
+	"CANN@TS",	    "CANN@TSDUMP",
+	"CANN@AICPU",	    "CANN@LP",
+	"CANN@TDT",	    "CANN@FE",
+	"CANN@MD",	    "CANN@MB",
+	"CANN@ME",	    "CANN@IMU",
+	"CANN@IMP",	    "CANN@GE",
+	"CANN@MDCFUSA",	    "CANN@CAMERA",
+	"CANN@ASCENDCL",    "CANN@TEEOS",
+	"CANN@ISP",	    "CANN@SIS",
+	"CANN@HSM",	    "CANN@DSS",
+	"CANN@PROCMGR",	    "CANN@BBOX",
+	"CANN@AIVECTOR",    "CANN@TBE",
+	"CANN@FV",	    "CANN@MDCMAP",
+	"CANN@TUNE",	    "CANN@HSS",
+	"CANN@FFTS",	    "CANN@OP",
+	"CANN@UDF",	    "CANN@HICAID",
+	"CANN@TSYNC",	    "CANN@AUDIO",
+	"CANN@TPRT",	    "CANN@ASCENDCKERNEL",
+	"CANN@ASYS",	    "CANN@ATRACE",
+	"CANN@RTC",	    "CANN@SYSMONITOR",
+	"CANN@AML",	    "CANN@INVLID_MOUDLE_ID",
 };
 
 static const char *owner_of(uint32_t module)
@@ -174,9 +199,10 @@ static bool free_row(struct model *m, struct process *p, const struct event *e, 
 	if (!block__take(m, p, l, e->addr, &b)) {
 		m->counts.preattach++;
 		r->allocation_id = ++m->next_allocation;
-		r->size = e->kind == EV_HAL_FREE || e->kind == EV_HOST_UNREG || e->kind == EV_MS_FREE ?
-				  -1 :
-				  e->size;
+		r->size = e->kind == EV_HAL_FREE || e->kind == EV_HOST_UNREG ||
+					  e->kind == EV_MS_FREE
+				  ? -1
+				  : e->size;
 		/* The driver's free names no device. */
 		r->device = e->kind == EV_HAL_FREE ? DEV_NA : process__device(p, e->tid, e->stream);
 		r->attrs |= ATTR_PREATTACH;
@@ -225,7 +251,8 @@ static void on_hal_alloc(struct model *m, struct process *p, const struct event 
 	if (q)
 		pool__change(q, e->size, e->time);
 	if (!m->opts.vendor) {
-		r.attrs |= ATTR_OWNER | ATTR_PAGE | (dev >= 0 ? ATTR_PHYS : 0);
+		r.attrs |= ATTR_OWNER | ATTR_PAGE |
+			   (dev != DEV_HOST && e->device >= 0 ? ATTR_PHYS : 0);
 		r.owner = owner_of(e->module);
 		r.page_type = page_text(e->page);
 		r.alloc_type = e->flags & EVF_CREATE ? "create" : "alloc";
@@ -243,7 +270,7 @@ static void on_hal_free(struct model *m, struct process *p, const struct event *
 		q = r.device == DEV_HOST ? &p->hal[MAX_DEVICES] : pool_of(p->hal, r.device);
 		if (q)
 			pool__change(q, -r.size, e->time);
-		if (!m->opts.vendor && r.device >= 0)
+		if (!m->opts.vendor && r.device != DEV_HOST && r.phys_device >= 0)
 			r.attrs |= ATTR_PHYS;
 	}
 	model__emit(m, p, &r, true);
@@ -395,6 +422,11 @@ static void on_mindspore(struct model *m, struct process *p, const struct event 
 
 void model__memory(struct model *m, struct process *p, const struct event *e)
 {
+	if (e->ret && (e->flags & EVF_ALONE)) {
+		m->counts.failures[0]++;
+		model__oom(m, p, e);
+		return;
+	}
 	if (e->ret) {
 		m->counts.rules[RULE_FAILED]++;
 		m->counts.failures[e->kind != EV_HAL_ALLOC && e->kind != EV_MS_ALLOC]++;
@@ -434,8 +466,8 @@ void model__memory(struct model *m, struct process *p, const struct event *e)
 
 /* ---- views ---- */
 
-static size_t add_pools(const struct process *p, enum row_type type, const struct pool *array, size_t n,
-			bool partial, struct pool_state *out, size_t max)
+static size_t add_pools(const struct process *p, enum row_type type, const struct pool *array,
+			size_t n, bool partial, struct pool_state *out, size_t max)
 {
 	size_t i, k = 0;
 
@@ -443,7 +475,8 @@ static size_t add_pools(const struct process *p, enum row_type type, const struc
 		if (array[i].met)
 			out[k++] = (struct pool_state){ .type = type,
 							.tgid = p->tgid,
-							.device = i == MAX_DEVICES ? DEV_HOST : (int32_t)i,
+							.device = i == MAX_DEVICES ? DEV_HOST
+										   : (int32_t)i,
 							.used = array[i].used,
 							.peak = array[i].peak,
 							.total = array[i].total,

@@ -196,7 +196,8 @@ static void on_range_end(struct model *m, struct process *p, const struct event 
 {
 	struct range g = { 0 };
 	char name[64];
-	bool found = process__close_range(p, e->tid, e->key, (uint64_t)e->size, e->flags & EVF_PY, &g);
+	bool found = process__close_range(p, e->tid, e->key, (uint64_t)e->size, e->flags & EVF_PY,
+					  &g);
 	struct row r = { .event = ROW_MSTX,
 			 .type = ROW_RANGE_END,
 			 .time = model__real(m, e->time),
@@ -257,7 +258,8 @@ static void on_launch(struct model *m, struct process *p, const struct event *e)
 			r.name = known;
 			r.name_len = (uint32_t)strlen(known);
 		} else {
-			static const char *const what[] = { "kernel", "handle", "stub", "program", "name" };
+			static const char *const what[] = { "kernel", "handle", "stub", "program",
+							    "name" };
 			int n = snprintf(name, sizeof(name), "%s:0x%llx",
 					 what[e->name_kind <= MT_NAME_STRING ? e->name_kind : 0],
 					 (unsigned long long)e->addr);
@@ -272,7 +274,7 @@ static void on_launch(struct model *m, struct process *p, const struct event *e)
 	model__emit(m, p, &r, true);
 }
 
-static void on_oom(struct model *m, struct process *p, const struct event *e)
+void model__oom(struct model *m, struct process *p, const struct event *e)
 {
 	struct row r = { .event = ROW_OOM_DETAIL,
 			 .type = ROW_OOM_TRIGGER,
@@ -297,6 +299,15 @@ static void on_exit_process(struct model *m, struct process *p, uint64_t time)
 	p->ended = true;
 	system_row(m, p, ROW_STOP_TRACE, time, p->tgid, 0, false);
 	model__drop_blocks(m, p);
+	if (m->ops.ended)
+		m->ops.ended(m->ctx, p->tgid);
+}
+
+/* A new program under the same PID: what the old one held is gone with it. */
+static void on_exec(struct model *m, struct process *p)
+{
+	model__drop_blocks(m, p);
+	process__forget(p);
 	if (m->ops.ended)
 		m->ops.ended(m->ctx, p->tgid);
 }
@@ -337,8 +348,12 @@ int model__event(struct model *m, const struct event *e)
 				on_exit_process(m, p, e->time);
 			return 0;
 		}
-		if (e->kind == EV_EXEC)
+		if (e->kind == EV_EXEC) {
+			p = find(m, e->tgid, e->start);
+			if (p)
+				on_exec(m, p);
 			return 0;
+		}
 	}
 	p = meet(m, e->tgid, e->start, e->time);
 	if (!p)
@@ -351,8 +366,8 @@ int model__event(struct model *m, const struct event *e)
 			m->counts.failures[1]++;
 			break;
 		}
-		system_row(m, p, e->kind == EV_ACL_INIT ? ROW_ACL_INIT : ROW_ACL_FINI, e->time, e->tid, 0,
-			   true);
+		system_row(m, p, e->kind == EV_ACL_INIT ? ROW_ACL_INIT : ROW_ACL_FINI, e->time,
+			   e->tid, 0, true);
 		break;
 	case EV_SET_DEVICE:
 	case EV_STREAM_ID:
@@ -361,16 +376,21 @@ int model__event(struct model *m, const struct event *e)
 		break;
 	case EV_MARK:
 	case EV_RANGE_START:
-		on_mark(m, p, e);
-		break;
 	case EV_RANGE_END:
-		on_range_end(m, p, e);
+		if (e->ret) {
+			m->counts.rules[RULE_FAILED]++;
+			m->counts.failures[1]++;
+		} else if (e->kind == EV_RANGE_END) {
+			on_range_end(m, p, e);
+		} else {
+			on_mark(m, p, e);
+		}
 		break;
 	case EV_LAUNCH:
 		on_launch(m, p, e);
 		break;
 	case EV_OOM:
-		on_oom(m, p, e);
+		model__oom(m, p, e);
 		break;
 	case EV_FORK:
 		break;
@@ -380,28 +400,55 @@ int model__event(struct model *m, const struct event *e)
 	return 0;
 }
 
-void model__lost(struct model *m, const struct lost_row *l)
+/* Devices of which anything was seen in a process. */
+static uint64_t devices_of(const struct process *p)
 {
+	uint64_t set = 0;
 	size_t i;
 
-	for (i = 0; i < m->n_procs; i++) {
-		struct process *p = m->procs[i];
-		struct row r = { .event = ROW_SYSTEM,
-				 .type = ROW_LOST,
-				 .time = model__real(m, l->now),
-				 .tid = p->tgid,
-				 .device = l->device >= 0 ? l->device : DEV_NA,
-				 .attrs = ATTR_LOST,
-				 .lost_reason = l->reason,
-				 .lost_probe = l->probe,
-				 .lost_count = l->count,
-				 .lost_first = model__real(m, l->first),
-				 .lost_last = model__real(m, l->last) };
+	for (i = 0; i < MAX_DEVICES; i++)
+		if (p->hal[i].met || p->pta[i].met || p->ws[i].met || p->ms[i].met)
+			set |= 1ULL << i;
+	return set;
+}
 
-		if (p->ended)
+void model__lost(struct model *m, const struct lost_row *l)
+{
+	struct row r = { .event = ROW_SYSTEM,
+			 .type = ROW_LOST,
+			 .time = model__real(m, l->now),
+			 .device = DEV_NA,
+			 .attrs = ATTR_LOST,
+			 .lost_reason = l->reason,
+			 .lost_probe = l->probe,
+			 .lost_count = l->count,
+			 .lost_first = model__real(m, l->first),
+			 .lost_last = model__real(m, l->last) };
+	struct process *p = NULL;
+	uint64_t devices = 0;
+	size_t i;
+
+	/* One row: the loss is the capture's, its count must not multiply by processes. */
+	for (i = m->n_procs; i-- > 0;) {
+		if (!p || p->ended)
+			p = m->procs[i];
+		devices |= devices_of(m->procs[i]);
+	}
+	if (!p)
+		return;
+	r.tid = p->tgid;
+	if (l->device >= 0)
+		r.device = l->physical ? process__logical(p, 0, l->device) : l->device;
+	model__emit(m, p, &r, false);
+	if (r.device != DEV_NA || m->opts.vendor)
+		return;
+	/* Each device's view shows that something, perhaps its own, is missing. */
+	r.lost_count = 0;
+	for (i = 0; i < MAX_DEVICES; i++) {
+		if (!(devices >> i & 1))
 			continue;
+		r.device = (int32_t)i;
 		model__emit(m, p, &r, false);
-		break; /* one row: the loss is the capture's, its count must not multiply */
 	}
 }
 
@@ -411,7 +458,8 @@ void model__stop(struct model *m, uint64_t time)
 
 	for (i = 0; i < m->n_procs; i++)
 		if (!m->procs[i]->ended)
-			system_row(m, m->procs[i], ROW_STOP_TRACE, time, m->procs[i]->tgid, 0, false);
+			system_row(m, m->procs[i], ROW_STOP_TRACE, time, m->procs[i]->tgid, 0,
+				   false);
 }
 
 void model__counts(const struct model *m, struct model_counts *c)

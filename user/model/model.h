@@ -40,51 +40,51 @@ enum row_type {
 	ROW_MARK,
 	ROW_RANGE_START,
 	ROW_RANGE_END,
-	ROW_KERNEL,      /* "KERNEL_LAUNCH" */
+	ROW_KERNEL, /* "KERNEL_LAUNCH" */
 	ROW_OOM_TRIGGER,
 	ROW_TYPE_MAX
 };
 
 /* Device column: a number >= 0, or one of these. */
-#define DEV_NA   (-1) /* "N/A" */
+#define DEV_NA (-1) /* "N/A" */
 #define DEV_HOST (-2) /* "host": HAL memory of type HOST (V-seed) */
-#define DEV_CPU  (-3) /* "cpu": registered host memory */
+#define DEV_CPU (-3) /* "cpu": registered host memory */
 
 /* Which attributes a row has. They are printed in this order (msleaks.md 3.4). */
-#define ATTR_BLOCK     0x00001u /* allocation_id, addr, size */
-#define ATTR_POOL      0x00002u /* total, used */
-#define ATTR_PINNED    0x00004u /* pinned:true */
-#define ATTR_OWNER     0x00008u /* owner:<text> */
-#define ATTR_PAGE      0x00010u /* page_type:<text>,alloc_type:<text> */
-#define ATTR_KERNEL    0x00020u /* streamId:<n or N/A>,taskId:<n or N/A> */
-#define ATTR_OOM       0x00040u /* func:<text>,req_size:<n>,flag:<decimal> */
-#define ATTR_LOST      0x00080u /* reason:<text>,probe:<text>,count:<n>,first:<ns>,last:<ns> */
+#define ATTR_BLOCK 0x00001u /* allocation_id, addr, size */
+#define ATTR_POOL 0x00002u /* total, used */
+#define ATTR_PINNED 0x00004u /* pinned:true */
+#define ATTR_OWNER 0x00008u /* owner:<text> */
+#define ATTR_PAGE 0x00010u /* page_type:<text>,alloc_type:<text> */
+#define ATTR_KERNEL 0x00020u /* streamId:<n or N/A>,taskId:<n or N/A> */
+#define ATTR_OOM 0x00040u /* func:<text>,req_size:<n>,flag:<decimal> */
+#define ATTR_LOST 0x00080u /* reason:<text>,probe:<text>,count:<n>,first:<ns>,last:<ns> */
 /* Additions of `record`, always behind the vendor's: */
-#define ATTR_ACTIVE    0x00100u /* active:<n> */
-#define ATTR_STREAM    0x00200u /* stream:0x<hex> */
+#define ATTR_ACTIVE 0x00100u /* active:<n> */
+#define ATTR_STREAM 0x00200u /* stream:0x<hex> */
 #define ATTR_PREATTACH 0x00400u /* preattach:true */
-#define ATTR_PHYS      0x00800u /* physical_device:<n> */
-#define ATTR_NSPID     0x01000u /* nspid:<n> */
-#define ATTR_NOTE      0x02000u /* note:<text>, free text without , { } " and newline */
-#define ATTR_LATE      0x04000u /* late:true: written after its time window */
+#define ATTR_PHYS 0x00800u /* physical_device:<n> */
+#define ATTR_NSPID 0x01000u /* nspid:<n> */
+#define ATTR_NOTE 0x02000u /* note:<text>, free text without , { } " and newline */
+#define ATTR_LATE 0x04000u /* late:true: written after its time window */
 
 struct row {
-	uint64_t id;          /* per process from 1 */
+	uint64_t id; /* per process from 1 */
 	enum row_event event;
 	enum row_type type;
-	const char *name;     /* column Name, not NUL-terminated; NULL = N/A */
+	const char *name; /* column Name, not NUL-terminated; NULL = N/A */
 	uint32_t name_len;
-	uint32_t attrs;       /* ATTR_* */
-	uint64_t time;        /* ns since the epoch */
+	uint32_t attrs; /* ATTR_* */
+	uint64_t time; /* ns since the epoch */
 	uint32_t pid, tid;
 	int32_t device;
-	uint64_t ptr;         /* MALLOC, FREE, ACCESS */
+	uint64_t ptr; /* MALLOC, FREE, ACCESS */
 	uint64_t allocation_id;
-	int64_t size;         /* negative: unknown (preattach FREE of HAL) */
+	int64_t size; /* negative: unknown (preattach FREE of HAL) */
 	uint64_t total, used, active;
 	const char *owner, *page_type, *alloc_type; /* static texts */
 	const char *note;
-	int64_t stream_id;    /* -1 = unknown */
+	int64_t stream_id; /* -1 = unknown */
 	uint64_t stream;
 	int32_t phys_device;
 	uint32_t nspid;
@@ -95,11 +95,11 @@ struct row {
 
 	/* For the trace writer: */
 	uint64_t kernel_index; /* launches of the process up to here, this one included */
-	uint64_t range_id;     /* ROW_RANGE_START/END */
-	uint64_t step_id;      /* of a range named "step start", else 0 */
+	uint64_t range_id; /* ROW_RANGE_START/END */
+	uint64_t step_id; /* of a range named "step start", else 0 */
 	uint64_t begin_time, begin_kernel; /* RANGE_END: of its start; FREE: of the MALLOC */
-	uint32_t born_step;    /* FREE: step number in which the block was allocated, 0 = none */
-	uint32_t steps_lived;  /* FREE: step starts between MALLOC and FREE */
+	uint32_t born_step; /* FREE: step number in which the block was allocated, 0 = none */
+	uint32_t steps_lived; /* FREE: step starts between MALLOC and FREE */
 };
 
 /* Texts of the columns, e.g. "MALLOC", "PTA_WORKSPACE". */
@@ -108,41 +108,41 @@ const char *row_type__name(enum row_type t);
 
 /* ---- from events to rows ---- */
 
-#define LEVEL_OP     0x1u
+#define LEVEL_OP 0x1u
 #define LEVEL_KERNEL 0x2u
 
-#define EVENTS_ALLOC  0x1u /* MALLOC and FREE cannot be split (msleaks.md 1.2) */
+#define EVENTS_ALLOC 0x1u /* MALLOC and FREE cannot be split (msleaks.md 1.2) */
 #define EVENTS_LAUNCH 0x2u
 #define EVENTS_ACCESS 0x4u
 
 /* Why an event has no row (design.md, Accounting). */
 enum rule {
-	RULE_FAILED,     /* the call did not succeed: a failure, never memory */
+	RULE_FAILED, /* the call did not succeed: a failure, never memory */
 	RULE_BLOCK_FREE, /* PTA: block back in the pool; FREE was or will be the row */
-	RULE_SEGMENT,    /* workspace: its segment, not its use */
-	RULE_STATE,      /* devices, streams, names: learnt, not shown */
+	RULE_SEGMENT, /* workspace: its segment, not its use */
+	RULE_STATE, /* devices, streams, names: learnt, not shown */
 	RULE_OTHER_POOL, /* MindSpore's pools of the host */
-	RULE_FILTERED,   /* --events, --level, --device */
-	RULE_WITHDRAWN,  /* the self-check of its probe failed */
-	RULE_LIFECYCLE,  /* fork, exec, exit */
+	RULE_FILTERED, /* --events, --level, --device */
+	RULE_WITHDRAWN, /* the self-check of its probe failed */
+	RULE_LIFECYCLE, /* fork, exec, exit */
 	RULE_MAX
 };
 
 const char *rule__name(enum rule r);
 
 struct model_opts {
-	bool vendor;           /* front end: nothing the vendor's tool has not */
-	unsigned int level;    /* LEVEL_* */
-	unsigned int events;   /* EVENTS_* */
-	uint32_t npu_slots;    /* bit N: rows of device N; 0 = all */
-	bool cpu;              /* with npu_slots: rows of the host too */
-	int64_t boot_to_real;  /* added to boot time */
+	bool vendor; /* front end: nothing the vendor's tool has not */
+	unsigned int level; /* LEVEL_* */
+	unsigned int events; /* EVENTS_* */
+	uint32_t npu_slots; /* bit N: rows of device N; 0 = all */
+	bool cpu; /* with npu_slots: rows of the host too */
+	int64_t boot_to_real; /* added to boot time */
 };
 
 /* What is known of a process when it is first met. */
 struct process_desc {
 	uint32_t nspid;
-	char *visible;         /* ASCEND_RT_VISIBLE_DEVICES, malloced, freed by the model; or NULL */
+	char *visible; /* ASCEND_RT_VISIBLE_DEVICES, malloced, freed by the model; or NULL */
 };
 
 struct event;
@@ -153,7 +153,7 @@ struct model_ops {
 	void (*row)(void *ctx, const struct row *r);
 	/* A process is met for the first time. */
 	void (*describe)(void *ctx, uint32_t tgid, uint32_t start, struct process_desc *d);
-	/* A process has ended: after its last row. */
+	/* A process has ended, or its program by exec: after its last row. */
 	void (*ended)(void *ctx, uint32_t tgid);
 };
 
@@ -166,12 +166,13 @@ int model__event(struct model *m, const struct event *e);
 /* An event that another place decided against. */
 void model__no_row(struct model *m, enum rule r);
 /*
- * A LOST row for losses of one kind: of every process, so it stands under each
- * traced one. first, last, now: boot time.
+ * A LOST row for losses of one kind. Of an unknown device: one row without
+ * device, and one with count 0 for each device seen. first, last, now: boot time.
  */
 struct lost_row {
 	const char *reason, *probe;
-	int32_t device;        /* logical or -1 */
+	int32_t device; /* -1 = unknown */
+	bool physical; /* device is the driver's number */
 	uint64_t count, first, last, now;
 };
 void model__lost(struct model *m, const struct lost_row *l);
@@ -179,14 +180,14 @@ void model__lost(struct model *m, const struct lost_row *l);
 void model__stop(struct model *m, uint64_t time);
 
 struct model_counts {
-	uint64_t rows_events;      /* rows that stand for one event each */
-	uint64_t rows_extra;       /* START_TRACE, STOP_TRACE, LOST */
+	uint64_t rows_events; /* rows that stand for one event each */
+	uint64_t rows_extra; /* START_TRACE, STOP_TRACE, LOST */
 	uint64_t rules[RULE_MAX];
-	uint64_t failures[2];      /* of them: allocations, others */
+	uint64_t failures[2]; /* of them: allocations, others */
 	uint64_t oom;
-	uint64_t preattach;        /* frees of blocks from before the attach */
-	uint64_t residual;         /* MALLOC of an address still live: a missed FREE */
-	uint64_t unpaired_ranges;  /* range ends without a start */
+	uint64_t preattach; /* frees of blocks from before the attach */
+	uint64_t residual; /* MALLOC of an address still live: a missed FREE */
+	uint64_t unpaired_ranges; /* range ends without a start */
 	uint64_t live_blocks;
 	uint64_t by_type[ROW_TYPE_MAX][2]; /* rows of MALLOC, FREE; marks etc. in [0] */
 };
@@ -199,7 +200,7 @@ struct pool_state {
 	int32_t device;
 	uint64_t used, peak, total, peak_total;
 	uint64_t peak_time; /* boot time */
-	bool partial;       /* sums of what was seen since the attach only */
+	bool partial; /* sums of what was seen since the attach only */
 };
 size_t model__pools(const struct model *m, struct pool_state *out, size_t max);
 

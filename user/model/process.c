@@ -52,7 +52,7 @@ struct process *process__new(uint32_t tgid, uint32_t start, const char *visible)
 	return p;
 }
 
-void process__free(struct process *p)
+static void free_names(struct process *p)
 {
 	size_t pos = 0;
 	uint64_t v;
@@ -60,11 +60,37 @@ void process__free(struct process *p)
 	while (hmap__next(&p->names, &pos, NULL, &v))
 		free((char *)(uintptr_t)v);
 	hmap__free(&p->names);
+}
+
+void process__free(struct process *p)
+{
+	free_names(p);
 	hmap__free(&p->threads);
 	hmap__free(&p->streams);
-	hmap__free(&p->stream_devices);
 	free(p->ranges);
 	free(p);
+}
+
+static void forget_sums(struct pool *q, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		q[i].used = q[i].total = 0;
+		q[i].prev = false;
+	}
+}
+
+void process__forget(struct process *p)
+{
+	free_names(p);
+	hmap__free(&p->threads);
+	hmap__free(&p->streams);
+	p->n_ranges = 0;
+	forget_sums(p->hal, MT_ARRAY_SIZE(p->hal));
+	forget_sums(p->pta, MT_ARRAY_SIZE(p->pta));
+	forget_sums(p->ws, MT_ARRAY_SIZE(p->ws));
+	forget_sums(p->ms, MT_ARRAY_SIZE(p->ms));
 }
 
 static uint64_t pack(struct thread t)
@@ -109,7 +135,8 @@ void process__saw_device(struct process *p, uint32_t tid, int32_t logical)
 
 void process__stream_device(struct process *p, uint64_t stream, int32_t logical)
 {
-	uint64_t *v = stream ? hmap__put(&p->stream_devices, (struct hkey){ stream, 0 }, NULL) : NULL;
+	uint64_t *v = stream ? hmap__put(&p->stream_devices, (struct hkey){ stream, 0 }, NULL)
+			     : NULL;
 
 	if (v)
 		*v = (uint64_t)(uint32_t)logical;
@@ -140,8 +167,10 @@ int32_t process__logical(struct process *p, uint32_t tid, int32_t phys)
 		p->logical[phys] = (int16_t)t.set;
 		p->learnt[t.set] = true;
 	}
-	/* Nothing says otherwise: the ids are the same. */
-	return p->logical[phys] >= 0 ? p->logical[phys] : phys;
+	if (p->logical[phys] >= 0)
+		return p->logical[phys];
+	/* Nothing says otherwise: the ids are the same. A device outside the list has none. */
+	return p->n_visible ? DEV_NA : phys;
 }
 
 int process__name(struct process *p, uint64_t handle, const char *text, size_t len)
@@ -180,16 +209,17 @@ struct range *process__open_range(struct process *p, const struct range *r)
 	return &p->ranges[p->n_ranges++];
 }
 
-bool process__close_range(struct process *p, uint32_t tid, uint64_t lib_id, uint64_t domain, bool py,
-			  struct range *out)
+bool process__close_range(struct process *p, uint32_t tid, uint64_t lib_id, uint64_t domain,
+			  bool py, struct range *out)
 {
 	size_t i;
 
 	/* Newest first: ids of the library name the range, without one the thread's stack does. */
 	for (i = p->n_ranges; i-- > 0;) {
 		struct range *r = &p->ranges[i];
-		bool hit = lib_id ? r->lib_id == lib_id && r->domain == domain :
-				    !r->lib_id && r->tid == tid && r->domain == domain && r->py == py;
+		bool hit = lib_id ? r->lib_id == lib_id && r->domain == domain
+				  : !r->lib_id && r->tid == tid && r->domain == domain &&
+					    r->py == py;
 
 		if (!hit)
 			continue;

@@ -29,7 +29,7 @@ struct range {
 };
 
 struct thread {
-	int32_t set;  /* last successful aclrtSetDevice, -1 */
+	int32_t set; /* last successful aclrtSetDevice, -1 */
 	int32_t seen; /* last logical device of an event of this thread, -1 */
 };
 
@@ -47,21 +47,23 @@ struct process {
 	uint64_t next_id, kernel_index, next_range;
 	uint32_t step;
 	bool ended;
-	bool started;           /* START_TRACE written */
-	struct hmap threads;    /* tid -> packed struct thread */
-	struct hmap streams;    /* stream -> id + 1 */
+	bool started; /* START_TRACE written */
+	struct hmap threads; /* tid -> packed struct thread */
+	struct hmap streams; /* stream -> id + 1 */
 	struct hmap stream_devices; /* stream -> logical device */
-	struct hmap names;      /* handle or stub -> char * */
+	struct hmap names; /* handle or stub -> char * */
 	struct range *ranges;
 	size_t n_ranges, cap_ranges;
-	int16_t logical[1024];  /* of a physical device, -1 = not told */
+	int16_t logical[1024]; /* of a physical device, -1 = not told */
 	bool learnt[MAX_DEVICES];
-	int32_t n_visible;      /* devices named by the environment, 0 = not told */
+	int32_t n_visible; /* devices named by the environment, 0 = not told */
 	struct pool hal[MAX_DEVICES + 1], pta[MAX_DEVICES], ws[MAX_DEVICES], ms[MAX_DEVICES];
 };
 
 struct process *process__new(uint32_t tgid, uint32_t start, const char *visible);
 void process__free(struct process *p);
+/* After an exec: threads, streams, names, ranges and sums of the old program. */
+void process__forget(struct process *p);
 struct thread process__thread(const struct process *p, uint32_t tid);
 void process__set_device(struct process *p, uint32_t tid, int32_t logical);
 void process__saw_device(struct process *p, uint32_t tid, int32_t logical);
@@ -77,7 +79,7 @@ const char *process__find_name(const struct process *p, uint64_t handle);
 
 struct range *process__open_range(struct process *p, const struct range *r);
 /* The range that an end closes, removed into *out; false if there is none. */
-bool process__close_range(struct process *p, uint32_t tid, uint64_t lib_id, uint64_t domain, bool py,
-			  struct range *out);
+bool process__close_range(struct process *p, uint32_t tid, uint64_t lib_id, uint64_t domain,
+			  bool py, struct range *out);
 
 #endif

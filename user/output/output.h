@@ -15,12 +15,12 @@ enum out_order { OUT_ORDER_TIME, OUT_ORDER_BLOCK };
 enum out_timeline { OUT_TIMELINE_REAL, OUT_TIMELINE_KERNEL };
 
 struct out_opts {
-	const char *dir;            /* created when missing, mode 0750 */
+	const char *dir; /* created when missing, mode 0750 */
 	enum out_format format;
 	enum out_order order;
 	enum out_timeline timeline;
-	bool vendor;                /* front end: no attribute or row the vendor has not */
-	uint64_t start_real;        /* start of the capture: zero of the real time axis */
+	bool vendor; /* front end: no attribute or row the vendor has not */
+	uint64_t start_real; /* start of the capture: zero of the real time axis */
 };
 
 /*

@@ -16,8 +16,8 @@
 #include "probe/kernel.h"
 
 struct link {
-	int fd;      /* of the link, or of the perf event without one */
-	int perf;    /* perf event under a link, -1 */
+	int fd; /* of the link, or of the perf event without one */
+	int perf; /* perf event under a link, -1 */
 	unsigned int group;
 };
 
@@ -84,12 +84,12 @@ static int one_perf(struct attach *a, const char *path, unsigned int group, stru
 }
 
 /* All requests of one program and kind in one link. */
-static int one_multi(struct attach *a, const char *path, unsigned int group, struct attach_req *reqs,
-		     size_t n, size_t first)
+static int one_multi(struct attach *a, const char *path, unsigned int group,
+		     struct attach_req *reqs, size_t n, size_t first)
 {
 	const struct attach_req *r = &reqs[first];
-	uint32_t type = r->kind == ATTACH_SESSION ? MT_BPF_TRACE_UPROBE_SESSION :
-						    MT_BPF_TRACE_UPROBE_MULTI;
+	uint32_t type = r->kind == ATTACH_SESSION ? MT_BPF_TRACE_UPROBE_SESSION
+						  : MT_BPF_TRACE_UPROBE_MULTI;
 	int prog = progs__clone(a->progs, r->prog, type, r->site), fd, err = 0;
 	__u64 *off = calloc(n, sizeof(*off)), *cookie = calloc(n, sizeof(*cookie));
 	uint32_t m = 0;
@@ -118,7 +118,8 @@ out:
 	return err;
 }
 
-size_t attach__file(struct attach *a, int file, unsigned int group, struct attach_req *reqs, size_t n)
+size_t attach__file(struct attach *a, int file, unsigned int group, struct attach_req *reqs,
+		    size_t n)
 {
 	bool multi = features__has(a->f, FEAT_MULTI);
 	size_t i, j, failed = 0;
@@ -233,8 +234,8 @@ const char *attach__mechanism(const struct attach *a)
 		return "uprobe_multi with sessions";
 	if (features__has(a->f, FEAT_MULTI))
 		return "uprobe_multi";
-	return features__has(a->f, FEAT_COOKIE) ? "perf uprobes with cookies" :
-						  "perf uprobes, one program a site";
+	return features__has(a->f, FEAT_COOKIE) ? "perf uprobes with cookies"
+						: "perf uprobes, one program a site";
 }
 
 size_t attach__links(const struct attach *a)

@@ -16,53 +16,97 @@
 
 #define HAL SO("libascend_hal")
 #define ACL SO("@(libacl_rt|libascendcl)")
-#define RT  SO("libruntime")
-#define TX  SO("libms_tools_ext")
+#define RT SO("libruntime")
+#define TX SO("libms_tools_ext")
 #define NPU SO("libtorch_npu")
 #define C10 SO("libc10")
+#define NPY "_C?(.*).so"
 #define MSX "mstx?(.*).so"
-#define MS  SO("@(libmindspore_memory_pool|libmindspore_backend|libmindspore_common)")
+#define MS SO("@(libmindspore_memory_pool|libmindspore_backend|libmindspore_common)")
 
-#define NOARG { -1, -1, -1, -1, -1 }
+/* `this` of a method that returns an object: its place is the first argument on x86-64. */
+#ifdef __x86_64__
+#define SRET 1
+#else
+#define SRET 0
+#endif
+
+#define NOARG                      \
+	{                          \
+		-1, -1, -1, -1, -1 \
+	}
 
 /* A launch: name source, stream, tiling key (argument numbers), kind of name. */
-#define LAUNCH(sym, src, stream, key, kind_)                                                \
-	{                                                                                   \
-		.lib = RT, .symbol = { sym }, .prog = "rt_launch", .kind = PROBE_CALL,      \
-		.nargs = 6, .klass = CLASS_LAUNCH, .fn = MT_FN_LAUNCH, .name_kind = (kind_), \
-		.flags = MT_SITE_NOTIFY, .arg = { src, stream, key, -1, -1 }                \
+#define LAUNCH(sym, src, stream, key, kind_)                                                       \
+	{                                                                                          \
+		.lib = RT, .symbol = { sym }, .prog = "rt_launch", .kind = PROBE_CALL, .nargs = 6, \
+		.klass = CLASS_LAUNCH, .fn = MT_FN_LAUNCH, .name_kind = (kind_),                   \
+		.flags = MT_SITE_NOTIFY,                                                           \
+		.arg = { src,                                                                      \
+			 stream,                                                                   \
+			 key,                                                                      \
+			 -1,                                                                       \
+			 -1 }                                                                      \
 	}
 
 /* An allocation call around the driver: needs no argument, only its result. */
-#define ENCLOSING(lib_, sym)                                                               \
-	{                                                                                  \
-		.lib = lib_, .symbol = { sym }, .prog = "acl_alloc", .kind = PROBE_CALL,   \
-		.klass = CLASS_HAL, .fn = MT_FN_OOM, .arg = NOARG                          \
+#define ENCLOSING(lib_, sym)                                                             \
+	{                                                                                \
+		.lib = lib_, .symbol = { sym }, .prog = "acl_alloc", .kind = PROBE_CALL, \
+		.klass = CLASS_HAL, .fn = MT_FN_OOM, .arg = NOARG                        \
 	}
 
-#define CALL(lib_, sym, fn_, a0, a1, a2, flags_)                                             \
-	{                                                                                    \
-		.lib = lib_, .symbol = { sym }, .prog = "acl_call", .kind = PROBE_CALL,      \
-		.nargs = 3, .klass = CLASS_SYSTEM, .fn = (fn_), .flags = (flags_),           \
-		.arg = { a0, a1, a2, -1, -1 }                                                \
+#define CALL(lib_, sym, fn_, a0, a1, a2, flags_)                                        \
+	{                                                                               \
+		.lib = lib_, .symbol = { sym }, .prog = "acl_call", .kind = PROBE_CALL, \
+		.nargs = 3, .klass = CLASS_SYSTEM, .fn = (fn_), .flags = (flags_),      \
+		.arg = { a0,                                                            \
+			 a1,                                                            \
+			 a2,                                                            \
+			 -1,                                                            \
+			 -1 }                                                           \
 	}
 
-#define PY(lib_, method, prog_, fn_)                                                       \
-	{                                                                                  \
-		.lib = lib_, .symbol = { method }, .prog = prog_, .kind = PROBE_PYTHON,    \
-		.nargs = 3, .klass = CLASS_MSTX, .fn = (fn_), .arg = NOARG                 \
+#define PY(lib_, method, prog_, fn_)                                                    \
+	{                                                                               \
+		.lib = lib_, .symbol = { method }, .prog = prog_, .kind = PROBE_PYTHON, \
+		.nargs = 3, .klass = CLASS_MSTX, .fn = (fn_), .arg = NOARG              \
 	}
 
 static const struct probe_def defs[] = {
 	/* 2.5: the public symbol, present in every release, else the Inner one; never both */
-	{ .lib = HAL, .symbol = { "halMemAlloc", "halMemAllocInner" }, .prog = "hal_alloc",
-	  .kind = PROBE_CALL, .nargs = 3, .klass = CLASS_HAL, .fn = MT_FN_HAL_ALLOC, .arg = NOARG },
-	{ .lib = HAL, .symbol = { "halMemFree", "halMemFreeInner" }, .prog = "hal_free",
-	  .kind = PROBE_CALL, .nargs = 1, .klass = CLASS_HAL, .fn = MT_FN_HAL_FREE, .arg = NOARG },
-	{ .lib = HAL, .symbol = { "halMemCreate", "halMemCreateInner" }, .prog = "hal_create",
-	  .kind = PROBE_CALL, .nargs = 4, .klass = CLASS_HAL, .fn = MT_FN_HAL_CREATE, .arg = NOARG },
-	{ .lib = HAL, .symbol = { "halMemRelease", "halMemReleaseInner" }, .prog = "hal_free",
-	  .kind = PROBE_CALL, .nargs = 1, .klass = CLASS_HAL, .fn = MT_FN_HAL_RELEASE, .arg = NOARG },
+	{ .lib = HAL,
+	  .symbol = { "halMemAlloc", "halMemAllocInner" },
+	  .prog = "hal_alloc",
+	  .kind = PROBE_CALL,
+	  .nargs = 3,
+	  .klass = CLASS_HAL,
+	  .fn = MT_FN_HAL_ALLOC,
+	  .arg = NOARG },
+	{ .lib = HAL,
+	  .symbol = { "halMemFree", "halMemFreeInner" },
+	  .prog = "hal_free",
+	  .kind = PROBE_CALL,
+	  .nargs = 1,
+	  .klass = CLASS_HAL,
+	  .fn = MT_FN_HAL_FREE,
+	  .arg = NOARG },
+	{ .lib = HAL,
+	  .symbol = { "halMemCreate", "halMemCreateInner" },
+	  .prog = "hal_create",
+	  .kind = PROBE_CALL,
+	  .nargs = 4,
+	  .klass = CLASS_HAL,
+	  .fn = MT_FN_HAL_CREATE,
+	  .arg = NOARG },
+	{ .lib = HAL,
+	  .symbol = { "halMemRelease", "halMemReleaseInner" },
+	  .prog = "hal_free",
+	  .kind = PROBE_CALL,
+	  .nargs = 1,
+	  .klass = CLASS_HAL,
+	  .fn = MT_FN_HAL_RELEASE,
+	  .arg = NOARG },
 
 	/* 2.2 */
 	CALL(ACL, "aclInit", MT_FN_ACL_INIT, -1, -1, -1, 0),
@@ -72,8 +116,14 @@ static const struct probe_def defs[] = {
 	CALL(ACL, "aclrtHostRegister", MT_FN_HOST_REG, 0, 1, -1, 0),
 	CALL(ACL, "aclrtHostRegisterV2", MT_FN_HOST_REG, 0, 1, 2, 0),
 	CALL(ACL, "aclrtHostUnregister", MT_FN_HOST_UNREG, 0, -1, -1, MT_SITE_NOTIFY),
-	{ .lib = ACL, .symbol = { "aclrtStreamGetId" }, .prog = "acl_stream", .kind = PROBE_CALL,
-	  .nargs = 2, .klass = CLASS_SYSTEM, .fn = MT_FN_STREAM_ID, .arg = { 0, 1, -1, -1, -1 } },
+	{ .lib = ACL,
+	  .symbol = { "aclrtStreamGetId" },
+	  .prog = "acl_stream",
+	  .kind = PROBE_CALL,
+	  .nargs = 2,
+	  .klass = CLASS_SYSTEM,
+	  .fn = MT_FN_STREAM_ID,
+	  .arg = { 0, 1, -1, -1, -1 } },
 
 	/* 1.3: one acl call may make several refused halMemAlloc calls before one succeeds */
 	ENCLOSING(ACL, "aclrtMalloc"),
@@ -98,49 +148,138 @@ static const struct probe_def defs[] = {
 	ENCLOSING(RT, "rtsMemMallocPhysical"),
 
 	/* 2.7: hidden in stripped libraries, found by derivation (2.7.3) */
-	{ .lib = NPU, .symbol = { "torch_npu::profiler::reportMemoryDataToNpuProfiler" },
-	  .prog = "pta_report", .kind = PROBE_ENTRY, .nargs = 1, .klass = CLASS_POOL,
-	  .fn = MT_FN_PTA_REPORT, .arg = NOARG },
-	{ .lib = NPU, .symbol = { "DeviceCachingAllocator::malloc" }, .prog = "pta_alloc",
-	  .kind = PROBE_RETS, .nargs = 3, .klass = CLASS_POOL, .fn = MT_FN_PTA_ALLOC, .arg = NOARG },
-	{ .lib = NPU, .symbol = { "DeviceCachingAllocator::free" }, .prog = "pta_free_e",
-	  .kind = PROBE_ENTRY, .nargs = 2, .klass = CLASS_POOL, .fn = MT_FN_PTA_FREE, .arg = NOARG },
+	{ .lib = NPU,
+	  .symbol = { "torch_npu::profiler::reportMemoryDataToNpuProfiler" },
+	  .prog = "pta_report",
+	  .kind = PROBE_ENTRY,
+	  .nargs = 1,
+	  .klass = CLASS_POOL,
+	  .fn = MT_FN_PTA_REPORT,
+	  .arg = NOARG },
+	{ .lib = NPU,
+	  .symbol = { "DeviceCachingAllocator::malloc" },
+	  .prog = "pta_alloc",
+	  .kind = PROBE_RETS,
+	  .nargs = 3,
+	  .klass = CLASS_POOL,
+	  .fn = MT_FN_PTA_ALLOC,
+	  .arg = NOARG },
+	{ .lib = NPU,
+	  .symbol = { "DeviceCachingAllocator::free" },
+	  .prog = "pta_free_e",
+	  .kind = PROBE_ENTRY,
+	  .nargs = 2,
+	  .klass = CLASS_POOL,
+	  .fn = MT_FN_PTA_FREE,
+	  .arg = NOARG },
 	/* 2.7.4: generation 5.0; device type 20 (PrivateUse1), CUDA and CPU use it too */
 	{ .lib = C10,
 	  .symbol = { "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE",
 		      "_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE" },
-	  .prog = "c10_report", .kind = PROBE_ENTRY, .nargs = 5, .klass = CLASS_POOL,
-	  .fn = MT_FN_C10_REPORT, .arg = NOARG, .off = { 20 } },
+	  .prog = "c10_report",
+	  .kind = PROBE_ENTRY,
+	  .nargs = 5,
+	  .klass = CLASS_POOL,
+	  .fn = MT_FN_C10_REPORT,
+	  .arg = NOARG,
+	  .off = { 20 } },
 
 	/* 2.10: MemBuf size@32, addr@40 */
-	{ .lib = MS, .symbol = { "_ZN9mindspore6device22AbstractDynamicMemPool11AllocMemBufEmbj" },
-	  .prog = "ms_alloc", .kind = PROBE_RETS, .nargs = 2, .klass = CLASS_POOL,
-	  .fn = MT_FN_MS_ALLOC, .arg = { 1, -1, -1, -1, -1 }, .off = { 32, 40 } },
-	{ .lib = MS, .symbol = { "_ZN9mindspore6device22AbstractDynamicMemPool15DoFreeTensorMemERKPv" },
-	  .prog = "ms_free_e", .kind = PROBE_ENTRY, .nargs = 2, .klass = CLASS_POOL,
-	  .fn = MT_FN_MS_FREE, .arg = NOARG },
+	{ .lib = MS,
+	  .symbol = { "_ZN9mindspore6device22AbstractDynamicMemPool11AllocMemBufEmbj" },
+	  .prog = "ms_alloc",
+	  .kind = PROBE_RETS,
+	  .nargs = 2,
+	  .klass = CLASS_POOL,
+	  .fn = MT_FN_MS_ALLOC,
+	  .arg = { 1, -1, -1, -1, -1 },
+	  .off = { 32, 40 } },
+	{ .lib = MS,
+	  .symbol = { "_ZN9mindspore6device22AbstractDynamicMemPool15DoFreeTensorMemERKPv" },
+	  .prog = "ms_free_e",
+	  .kind = PROBE_ENTRY,
+	  .nargs = 2,
+	  .klass = CLASS_POOL,
+	  .fn = MT_FN_MS_FREE,
+	  .arg = NOARG },
+	{ .lib = MS,
+	  .symbol = { "_ZN9mindspore6device22AbstractDynamicMemPool20DoFreePartTensorMemsERKSt6vect"
+		      "orIPvSaIS3_"
+		      "EES7_RKS2_ImSaImEE" },
+	  .prog = "ms_free_part_e",
+	  .kind = PROBE_ENTRY,
+	  .nargs = 3,
+	  .klass = CLASS_POOL,
+	  .fn = MT_FN_MS_FREE,
+	  .arg = { SRET, SRET + 1, -1, -1, -1 } },
 	{ .lib = MS,
 	  .symbol = { "_ZN9mindspore6device21DynamicMemPoolBestFit14AllocTensorMemEmbbj",
 		      "_ZN9mindspore6device21DynamicMemPoolBestFit14AllocTensorMemEmb" },
-	  .prog = "ms_alloc", .kind = PROBE_RETS, .nargs = 2, .klass = CLASS_POOL,
-	  .fn = MT_FN_MS_ALLOC, .flags = MT_SITE_RC_ADDR, .arg = { 1, -1, -1, -1, -1 } },
-	{ .lib = MS, .symbol = { "_ZN9mindspore6device21DynamicMemPoolBestFit13FreeTensorMemERKPv" },
-	  .prog = "ms_free_e", .kind = PROBE_ENTRY, .nargs = 2, .klass = CLASS_POOL,
-	  .fn = MT_FN_MS_FREE, .arg = NOARG },
+	  .prog = "ms_alloc",
+	  .kind = PROBE_RETS,
+	  .nargs = 2,
+	  .klass = CLASS_POOL,
+	  .fn = MT_FN_MS_ALLOC,
+	  .flags = MT_SITE_RC_ADDR,
+	  .arg = { 1, -1, -1, -1, -1 } },
+	{ .lib = MS,
+	  .symbol = { "_ZN9mindspore6device21DynamicMemPoolBestFit13FreeTensorMemERKPv" },
+	  .prog = "ms_free_e",
+	  .kind = PROBE_ENTRY,
+	  .nargs = 2,
+	  .klass = CLASS_POOL,
+	  .fn = MT_FN_MS_FREE,
+	  .arg = NOARG },
 
 	/* 2.6.1; message, stream, domain */
-	{ .lib = TX, .symbol = { "mstxMarkA" }, .prog = "mstx_mark", .kind = PROBE_ENTRY, .nargs = 2,
-	  .klass = CLASS_MSTX, .fn = MT_FN_MSTX_MARK, .arg = { 0, 1, -1, -1, -1 } },
-	{ .lib = TX, .symbol = { "mstxRangeStartA" }, .prog = "mstx_start", .kind = PROBE_CALL,
-	  .nargs = 2, .klass = CLASS_MSTX, .fn = MT_FN_MSTX_START, .arg = { 0, 1, -1, -1, -1 } },
-	{ .lib = TX, .symbol = { "mstxRangeEnd" }, .prog = "mstx_end", .kind = PROBE_ENTRY, .nargs = 1,
-	  .klass = CLASS_MSTX, .fn = MT_FN_MSTX_END, .arg = { 0, -1, -1, -1, -1 } },
-	{ .lib = TX, .symbol = { "mstxDomainMarkA" }, .prog = "mstx_mark", .kind = PROBE_ENTRY,
-	  .nargs = 3, .klass = CLASS_MSTX, .fn = MT_FN_MSTX_MARK, .arg = { 1, 2, 0, -1, -1 } },
-	{ .lib = TX, .symbol = { "mstxDomainRangeStartA" }, .prog = "mstx_start", .kind = PROBE_CALL,
-	  .nargs = 3, .klass = CLASS_MSTX, .fn = MT_FN_MSTX_START, .arg = { 1, 2, 0, -1, -1 } },
-	{ .lib = TX, .symbol = { "mstxDomainRangeEnd" }, .prog = "mstx_end", .kind = PROBE_ENTRY,
-	  .nargs = 2, .klass = CLASS_MSTX, .fn = MT_FN_MSTX_END, .arg = { 1, -1, 0, -1, -1 } },
+	{ .lib = TX,
+	  .symbol = { "mstxMarkA" },
+	  .prog = "mstx_mark",
+	  .kind = PROBE_ENTRY,
+	  .nargs = 2,
+	  .klass = CLASS_MSTX,
+	  .fn = MT_FN_MSTX_MARK,
+	  .arg = { 0, 1, -1, -1, -1 } },
+	{ .lib = TX,
+	  .symbol = { "mstxRangeStartA" },
+	  .prog = "mstx_start",
+	  .kind = PROBE_CALL,
+	  .nargs = 2,
+	  .klass = CLASS_MSTX,
+	  .fn = MT_FN_MSTX_START,
+	  .arg = { 0, 1, -1, -1, -1 } },
+	{ .lib = TX,
+	  .symbol = { "mstxRangeEnd" },
+	  .prog = "mstx_end",
+	  .kind = PROBE_ENTRY,
+	  .nargs = 1,
+	  .klass = CLASS_MSTX,
+	  .fn = MT_FN_MSTX_END,
+	  .arg = { 0, -1, -1, -1, -1 } },
+	{ .lib = TX,
+	  .symbol = { "mstxDomainMarkA" },
+	  .prog = "mstx_mark",
+	  .kind = PROBE_ENTRY,
+	  .nargs = 3,
+	  .klass = CLASS_MSTX,
+	  .fn = MT_FN_MSTX_MARK,
+	  .arg = { 1, 2, 0, -1, -1 } },
+	{ .lib = TX,
+	  .symbol = { "mstxDomainRangeStartA" },
+	  .prog = "mstx_start",
+	  .kind = PROBE_CALL,
+	  .nargs = 3,
+	  .klass = CLASS_MSTX,
+	  .fn = MT_FN_MSTX_START,
+	  .arg = { 1, 2, 0, -1, -1 } },
+	{ .lib = TX,
+	  .symbol = { "mstxDomainRangeEnd" },
+	  .prog = "mstx_end",
+	  .kind = PROBE_ENTRY,
+	  .nargs = 2,
+	  .klass = CLASS_MSTX,
+	  .fn = MT_FN_MSTX_END,
+	  .arg = { 1, -1, 0, -1, -1 } },
 	/* 2.6.2, msleaks.md 12.3: Python functions, found by their method names */
 	PY(NPU, "_mark_on_host", "py_mark", MT_FN_MSTX_MARK),
 	PY(NPU, "_mark", "py_mark", MT_FN_MSTX_MARK),
@@ -150,20 +289,53 @@ static const struct probe_def defs[] = {
 	PY(NPU, "_range_push", "py_mark", MT_FN_MSTX_START),
 	PY(NPU, "_range_pop", "py_end", MT_FN_MSTX_END),
 	PY(NPU, "_range_end", "py_end", MT_FN_MSTX_END),
+	/* in torch_npu._C itself, where that is not a shim of libtorch_npu */
+	PY(NPY, "_mark_on_host", "py_mark", MT_FN_MSTX_MARK),
+	PY(NPY, "_mark", "py_mark", MT_FN_MSTX_MARK),
+	PY(NPY, "_range_start_on_host", "py_mark", MT_FN_MSTX_START),
+	PY(NPY, "_range_start", "py_mark", MT_FN_MSTX_START),
+	PY(NPY, "_range_push_on_host", "py_mark", MT_FN_MSTX_START),
+	PY(NPY, "_range_push", "py_mark", MT_FN_MSTX_START),
+	PY(NPY, "_range_pop", "py_end", MT_FN_MSTX_END),
+	PY(NPY, "_range_end", "py_end", MT_FN_MSTX_END),
 	PY(MSX, "mark", "py_mark", MT_FN_MSTX_MARK),
 	PY(MSX, "range_start", "py_mark", MT_FN_MSTX_START),
 	PY(MSX, "range_end", "py_end", MT_FN_MSTX_END),
 
 	/* 2.4: names at registration */
-	{ .lib = RT, .symbol = { "rtFunctionRegister" }, .prog = "acl_name", .kind = PROBE_CALL,
-	  .nargs = 3, .klass = CLASS_LAUNCH, .fn = MT_FN_FUNC_NAME, .arg = { 1, 2, -1, -1, -1 } },
-	{ .lib = RT, .symbol = { "rtRegisterFuncSymbol" }, .prog = "acl_name", .kind = PROBE_CALL,
-	  .nargs = 3, .klass = CLASS_LAUNCH, .fn = MT_FN_FUNC_NAME, .arg = { 1, 2, -1, -1, -1 } },
-	{ .lib = RT, .symbol = { "rtsFuncGetByName" }, .prog = "acl_name", .kind = PROBE_CALL,
-	  .nargs = 3, .klass = CLASS_LAUNCH, .fn = MT_FN_FUNC_NAME, .flags = MT_SITE_RC_ADDR,
+	{ .lib = RT,
+	  .symbol = { "rtFunctionRegister" },
+	  .prog = "acl_name",
+	  .kind = PROBE_CALL,
+	  .nargs = 3,
+	  .klass = CLASS_LAUNCH,
+	  .fn = MT_FN_FUNC_NAME,
+	  .arg = { 1, 2, -1, -1, -1 } },
+	{ .lib = RT,
+	  .symbol = { "rtRegisterFuncSymbol" },
+	  .prog = "acl_name",
+	  .kind = PROBE_CALL,
+	  .nargs = 3,
+	  .klass = CLASS_LAUNCH,
+	  .fn = MT_FN_FUNC_NAME,
+	  .arg = { 1, 2, -1, -1, -1 } },
+	{ .lib = RT,
+	  .symbol = { "rtsFuncGetByName" },
+	  .prog = "acl_name",
+	  .kind = PROBE_CALL,
+	  .nargs = 3,
+	  .klass = CLASS_LAUNCH,
+	  .fn = MT_FN_FUNC_NAME,
+	  .flags = MT_SITE_RC_ADDR,
 	  .arg = { 2, 1, -1, -1, -1 } },
-	{ .lib = ACL, .symbol = { "aclrtBinaryGetFunction" }, .prog = "acl_name", .kind = PROBE_CALL,
-	  .nargs = 3, .klass = CLASS_LAUNCH, .fn = MT_FN_FUNC_NAME, .flags = MT_SITE_RC_ADDR,
+	{ .lib = ACL,
+	  .symbol = { "aclrtBinaryGetFunction" },
+	  .prog = "acl_name",
+	  .kind = PROBE_CALL,
+	  .nargs = 3,
+	  .klass = CLASS_LAUNCH,
+	  .fn = MT_FN_FUNC_NAME,
+	  .flags = MT_SITE_RC_ADDR,
 	  .arg = { 2, 1, -1, -1, -1 } },
 	/* 2.4: the launch family; the outermost on a thread counts */
 	LAUNCH("rtKernelLaunch", 0, 5, -1, MT_NAME_STUB),
@@ -184,10 +356,17 @@ static const struct probe_def defs[] = {
 	LAUNCH("rtLaunchKernelExByFuncHandle", 0, 3, -1, MT_NAME_HANDLE),
 	LAUNCH("rtAicpuKernelLaunchExWithArgs", 1, 5, -1, MT_NAME_STRING),
 	/* A0 = struct of names {so, kernel, op}; the kernel is RunCpuKernel for nearly all */
-	{ .lib = RT, .symbol = { "rtAicpuKernelLaunchWithFlag" }, .prog = "rt_launch",
-	  .kind = PROBE_CALL, .nargs = 6, .klass = CLASS_LAUNCH, .fn = MT_FN_LAUNCH,
-	  .name_kind = MT_NAME_STRING, .flags = MT_SITE_NOTIFY | MT_SITE_RC_ADDR,
-	  .arg = { 0, 4, -1, -1, -1 }, .off = { 16 } },
+	{ .lib = RT,
+	  .symbol = { "rtAicpuKernelLaunchWithFlag" },
+	  .prog = "rt_launch",
+	  .kind = PROBE_CALL,
+	  .nargs = 6,
+	  .klass = CLASS_LAUNCH,
+	  .fn = MT_FN_LAUNCH,
+	  .name_kind = MT_NAME_STRING,
+	  .flags = MT_SITE_NOTIFY | MT_SITE_RC_ADDR,
+	  .arg = { 0, 4, -1, -1, -1 },
+	  .off = { 16 } },
 	LAUNCH("rtCpuKernelLaunchWithFlag", 1, 5, -1, MT_NAME_STRING),
 	/* older runtimes; the stream of rtLaunch is that of rtConfigureCall before it */
 	LAUNCH("rtCpuKernelLaunch", 1, 6, -1, MT_NAME_STRING),
@@ -205,7 +384,7 @@ static const struct probe_def defs[] = {
 	LAUNCH("rtCmoTaskLaunch", -1, 1, -1, MT_NAME_NONE),
 };
 
-static const char *const libs[] = { HAL, ACL, RT, TX, NPU, C10, MSX, MS };
+static const char *const libs[] = { HAL, ACL, RT, TX, NPU, NPY, C10, MSX, MS };
 
 const struct probe_def *catalogue__defs(size_t *n)
 {
@@ -217,6 +396,13 @@ const char *const *catalogue__libs(size_t *n)
 {
 	*n = MT_ARRAY_SIZE(libs);
 	return libs;
+}
+
+const char *catalogue__libs_text(void)
+{
+	return "libascend_hal.so, libacl_rt.so, libascendcl.so, libruntime.so, libms_tools_ext.so, "
+	       "libtorch_npu.so, libc10.so, the Python modules mstx and torch_npu._C, "
+	       "libmindspore_memory_pool.so, libmindspore_backend.so, libmindspore_common.so";
 }
 
 bool catalogue__wants(const char *base)

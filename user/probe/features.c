@@ -60,8 +60,8 @@ static int load(__s32 helper, __u32 attach_type, __u32 flags)
 
 static int try_ringbuf(void)
 {
-	int fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "mt_feat", 0, 0,
-				(__u32)sysconf(_SC_PAGESIZE), NULL);
+	int fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "mt_feat", 0, 0, (__u32)sysconf(_SC_PAGESIZE),
+				NULL);
 
 	return verdict(fd < 0 ? -errno : fd);
 }

@@ -11,10 +11,10 @@
 #include <stdint.h>
 
 /* enum bpf_attach_type, numbers are ABI */
-#define MT_BPF_PERF_EVENT           41 /* 5.15 */
-#define MT_BPF_TRACE_UPROBE_MULTI   48 /* 6.6 */
+#define MT_BPF_PERF_EVENT 41 /* 5.15 */
+#define MT_BPF_TRACE_UPROBE_MULTI 48 /* 6.6 */
 #define MT_BPF_TRACE_UPROBE_SESSION 57 /* 6.13 */
-#define MT_UPROBE_MULTI_RETURN      1
+#define MT_UPROBE_MULTI_RETURN 1
 
 /* fd of a link on n offsets of one file, or -errno. cookies may be NULL. */
 int kernel__multi_link(int prog, uint32_t attach_type, const char *path, const __u64 *offsets,

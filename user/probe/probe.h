@@ -78,7 +78,7 @@ struct pta_derived {
 	enum pta_generation generation;
 	enum pta_layout layout;
 	uint64_t report, report_size; /* vaddr, 0 = not found */
-	uint64_t report_off;          /* file offset */
+	uint64_t report_off; /* file offset */
 	unsigned int call_sites;
 	uint64_t malloc, free; /* DeviceCachingAllocator::malloc, ::free, vaddr or 0 */
 	int block_ptr, block_size; /* offsets in Block, -1 = not found */
@@ -107,10 +107,10 @@ enum site_cost { SITE_EMULATED, SITE_STEPPED };
 
 struct site {
 	uint64_t vaddr;
-	uint64_t off;    /* file offset: what a uprobe wants */
-	int sp_off;      /* sp at the site + sp_off = sp at function entry */
+	uint64_t off; /* file offset: what a uprobe wants */
+	int sp_off; /* sp at the site + sp_off = sp at function entry */
 	enum site_cost cost;
-	char insn[24];   /* mnemonic, for reports */
+	char insn[24]; /* mnemonic, for reports */
 };
 
 /*
@@ -118,7 +118,7 @@ struct site {
  * do (push, short/near jumps, 1-byte nop | b, cbz, tbz, adr, adrp, ret).
  */
 #define SITE_EMU_MULTINOP 0x1 /* x86: multi-byte nops (found by calibration) */
-#define SITE_EMU_NOP      0x2 /* arm64: nop (6.13) */
+#define SITE_EMU_NOP 0x2 /* arm64: nop (6.13) */
 
 /*
  * Site for an entry probe of the function at vaddr whose argument registers
@@ -138,13 +138,13 @@ int site__returns(struct elf_image *img, uint64_t vaddr, struct site *out, int m
 /* ---- what the kernel can do, found by trying (never by version) ---- */
 
 enum feature {
-	FEAT_BTF,         /* type information of the kernel: CO-RE */
-	FEAT_RINGBUF,     /* BPF ring buffer (5.8) */
+	FEAT_BTF, /* type information of the kernel: CO-RE */
+	FEAT_RINGBUF, /* BPF ring buffer (5.8) */
 	FEAT_PERF_UPROBE, /* uprobe PMU (4.17) */
-	FEAT_COOKIE,      /* bpf_get_attach_cookie and perf links (5.15) */
-	FEAT_SLEEPABLE,   /* sleepable uprobe programs (6.0) */
-	FEAT_MULTI,       /* uprobe_multi link (6.6) */
-	FEAT_SESSION,     /* uprobe session (6.13) */
+	FEAT_COOKIE, /* bpf_get_attach_cookie and perf links (5.15) */
+	FEAT_SLEEPABLE, /* sleepable uprobe programs (6.0) */
+	FEAT_MULTI, /* uprobe_multi link (6.6) */
+	FEAT_SESSION, /* uprobe session (6.13) */
 	FEAT_MAX
 };
 
@@ -171,9 +171,9 @@ const char *knownbad__uretprobe_seccomp(void);
 struct progs;
 
 struct progs_opts {
-	uint32_t ring_bytes;   /* power of two, at least a page */
+	uint32_t ring_bytes; /* power of two, at least a page */
 	uint32_t inflight_max; /* 0 = default */
-	bool cgroup;           /* programs also filter by cfg.cgroup_id, where the kernel can */
+	bool cgroup; /* programs also filter by cfg.cgroup_id, where the kernel can */
 };
 
 /* Loads all that loads; a program that does not is named by progs__why. 0 or -errno
@@ -200,9 +200,9 @@ enum attach_kind { ATTACH_ENTRY, ATTACH_RETURN, ATTACH_SESSION };
 struct attach_req {
 	const char *prog;
 	enum attach_kind kind;
-	uint64_t off;    /* file offset */
-	uint32_t site;   /* number of the site; ATTACH_SESSION also uses site + 1 */
-	int err;         /* out: 0 or -errno */
+	uint64_t off; /* file offset */
+	uint32_t site; /* number of the site; ATTACH_SESSION also uses site + 1 */
+	int err; /* out: 0 or -errno */
 };
 
 struct attach;
@@ -210,7 +210,8 @@ struct attach;
 struct attach *attach__new(struct progs *p, const struct features *f);
 /* Attach to the file behind fd (stays the caller's). `group` names the batch for
  * attach__remove. Returns the number of requests that failed. */
-size_t attach__file(struct attach *a, int fd, unsigned int group, struct attach_req *reqs, size_t n);
+size_t attach__file(struct attach *a, int fd, unsigned int group, struct attach_req *reqs,
+		    size_t n);
 void attach__remove(struct attach *a, unsigned int group);
 /* Detach all: many descriptors, each with its own grace period, closed by parallel threads. */
 void attach__detach(struct attach *a);
@@ -222,29 +223,29 @@ size_t attach__links(const struct attach *a);
 
 /* Classes of probes that options switch on. */
 #define CLASS_SYSTEM 0x01u /* aclInit, devices, streams: always */
-#define CLASS_HAL    0x02u
-#define CLASS_POOL   0x04u /* PTA, MindSpore */
-#define CLASS_MSTX   0x08u
+#define CLASS_HAL 0x02u
+#define CLASS_POOL 0x04u /* PTA, MindSpore */
+#define CLASS_MSTX 0x08u
 #define CLASS_LAUNCH 0x10u
-#define CLASS_ALL    0x1fu
+#define CLASS_ALL 0x1fu
 
 enum probe_kind {
-	PROBE_ENTRY,       /* entry only */
-	PROBE_CALL,        /* entry and return: C functions that no exception leaves */
-	PROBE_RETS,        /* entry and `ret` sites: C++ */
-	PROBE_PYTHON,      /* Python method: entry, and `ret` sites for the guard */
+	PROBE_ENTRY, /* entry only */
+	PROBE_CALL, /* entry and return: C functions that no exception leaves */
+	PROBE_RETS, /* entry and `ret` sites: C++ */
+	PROBE_PYTHON, /* Python method: entry, and `ret` sites for the guard */
 };
 
 struct probe_def {
-	const char *lib;        /* fnmatch pattern of the file's base name */
-	const char *symbol[3];  /* first one present wins; the rest NULL */
-	const char *prog;       /* program, without _e, _r, _s for PROBE_CALL and PROBE_RETS */
-	uint8_t kind;           /* enum probe_kind */
-	uint8_t nargs;          /* integer arguments that the site must keep */
-	uint8_t klass;          /* CLASS_* */
+	const char *lib; /* fnmatch pattern of the file's base name */
+	const char *symbol[3]; /* first one present wins; the rest NULL */
+	const char *prog; /* program, without _e, _r, _s for PROBE_CALL and PROBE_RETS */
+	uint8_t kind; /* enum probe_kind */
+	uint8_t nargs; /* integer arguments that the site must keep */
+	uint8_t klass; /* CLASS_* */
 	uint8_t name_kind;
-	uint16_t fn;            /* enum mt_fn */
-	uint16_t flags;         /* MT_SITE_* */
+	uint16_t fn; /* enum mt_fn */
+	uint16_t flags; /* MT_SITE_* */
 	int8_t arg[5];
 	uint16_t off[4];
 };
@@ -252,6 +253,7 @@ struct probe_def {
 const struct probe_def *catalogue__defs(size_t *n);
 /* Patterns of base names of all libraries in the catalogue. */
 const char *const *catalogue__libs(size_t *n);
+const char *catalogue__libs_text(void); /* the same for people */
 bool catalogue__wants(const char *base);
 
 /* ---- prober: probes in files ---- */
@@ -259,29 +261,29 @@ bool catalogue__wants(const char *base);
 struct prober;
 
 struct prober_opts {
-	unsigned int classes;  /* CLASS_* */
-	bool ret_sites;        /* `ret` sites instead of uretprobes everywhere */
-	bool dry_run;          /* find everything, attach nothing */
+	unsigned int classes; /* CLASS_* */
+	bool ret_sites; /* `ret` sites instead of uretprobes everywhere */
+	bool dry_run; /* find everything, attach nothing */
 };
 
 /* One wanted probe in one file, for reports. */
 struct probe_report {
 	const struct probe_def *def;
 	const char *symbol;
-	uint64_t off;          /* 0 when not found */
+	uint64_t off; /* 0 when not found */
 	char insn[24];
-	const char *cost;      /* "emulated", "stepped", "-" */
-	const char *how;       /* "symbol", "derived", "method table" */
-	const char *state;     /* "attached", "found", "missing", "failed" */
+	const char *cost; /* "emulated", "stepped", "-" */
+	const char *how; /* "symbol", "derived", "method table" */
+	const char *state; /* "attached", "found", "missing", "failed" */
 	char why[96];
 };
 
 struct probed_file {
 	unsigned int no;
-	char *path;            /* as first seen */
+	char *path; /* as first seen */
 	uint64_t dev, ino;
-	uint64_t attach_time;  /* boot time */
-	int pta_layout;        /* enum pta_layout */
+	uint64_t attach_time; /* boot time */
+	int pta_layout; /* enum pta_layout */
 	int pta_generation;
 	bool withdrawn;
 	char withdraw_why[96];
@@ -304,6 +306,7 @@ const struct probed_file *prober__file_of(const struct prober *pr, int fd);
 /* The file and definition of a site number; NULL for an unknown one. */
 const struct probed_file *prober__site_file(const struct prober *pr, unsigned int site);
 const char *prober__site_name(const struct prober *pr, unsigned int site);
+unsigned int prober__site_fn(const struct prober *pr, unsigned int site); /* enum mt_fn */
 unsigned int prober__sites(const struct prober *pr); /* numbers below this exist */
 bool prober__site_is_return(const struct prober *pr, unsigned int site);
 /* Take the probes of a file away again (failed self-check). */

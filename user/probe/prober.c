@@ -23,6 +23,7 @@ struct site_info {
 	struct probed_file *file;
 	const char *symbol;
 	bool is_return;
+	uint16_t fn;
 };
 
 struct prober {
@@ -113,10 +114,8 @@ static unsigned int new_site(struct batch *b, const struct probe_def *d, const c
 	memcpy(s.arg, d->arg, sizeof(s.arg));
 	memcpy(s.off, d->off, sizeof(s.off));
 	if (d->kind == PROBE_PYTHON) {
-		/* ascend-abi.md 3.2: payload of a compact ASCII str, digits of an int */
-		s.off[0] = b->py_minor >= 12 ? 40 : 48;
-		s.off[1] = 24;
-		s.off[2] = b->py_minor >= 12;
+		/* Unknown version: the layout of the most common ones. */
+		s.off[0] = (__u16)(b->py_minor ? b->py_minor : 11);
 	} else if (d->fn == MT_FN_PTA_ALLOC || d->fn == MT_FN_PTA_FREE) {
 		/* 2.7.3: allocated_bytes, reserved_bytes behind the recursive mutex */
 		bool arm = elf_image__machine(b->img) == 183 /* EM_AARCH64 */;
@@ -128,7 +127,7 @@ static unsigned int new_site(struct batch *b, const struct probe_def *d, const c
 	}
 	if (pr->progs && bpf_map_update_elem(progs__map(pr->progs, "sites"), &no, &s, 0))
 		return 0;
-	pr->sites[no] = (struct site_info){ b->file, symbol, is_return };
+	pr->sites[no] = (struct site_info){ b->file, symbol, is_return, d->fn };
 	pr->n_sites++;
 	return no;
 }
@@ -209,7 +208,8 @@ static int add_rets(struct batch *b, const struct probe_def *d, struct probe_rep
 }
 
 /* Requests for one function at vaddr. 0 or -errno with rep->why. */
-static int plan(struct batch *b, const struct probe_def *d, struct probe_report *rep, uint64_t vaddr)
+static int plan(struct batch *b, const struct probe_def *d, struct probe_report *rep,
+		uint64_t vaddr)
 {
 	struct probe_def own = *d;
 	unsigned int pair = ++b->pr->n_pairs, no;
@@ -314,8 +314,9 @@ static int find_pta(struct batch *b, const struct probe_def *d, struct probe_rep
 		if (b->pta.generation != PTA_NONE || !b->pta.malloc || !b->pta.free ||
 		    b->pta.block_ptr < 0 || b->pta.block_size < 0) {
 			snprintf(rep->why, sizeof(rep->why), "%s",
-				 b->pta.generation == PTA_NONE ? "not derived" :
-								 "not needed: the report function serves");
+				 b->pta.generation == PTA_NONE
+					 ? "not derived"
+					 : "not needed: the report function serves");
 			*vaddr = 0;
 			return -ENOENT;
 		}
@@ -324,9 +325,9 @@ static int find_pta(struct batch *b, const struct probe_def *d, struct probe_rep
 	if (*vaddr)
 		return 0;
 	snprintf(rep->why, sizeof(rep->why), "%s",
-		 b->pta.generation == PTA_C10 ? "generation 5.0: c10's function serves" :
-		 b->pta.why		      ? b->pta.why :
-						"not found");
+		 b->pta.generation == PTA_C10 ? "generation 5.0: c10's function serves"
+		 : b->pta.why		      ? b->pta.why
+					      : "not found");
 	return -ENOENT;
 }
 
@@ -494,10 +495,9 @@ int prober__add(struct prober *pr, int fd, const char *path, pid_t pid)
 	pr->files[pr->n_files++] = f;
 	for (i = 0; i < n; i++)
 		if ((defs[i].klass & pr->opts.classes) && !fnmatch(defs[i].lib, base, FNM_EXTMATCH))
-			f->reports[f->n_reports++] = (struct probe_report){ .def = &defs[i],
-									    .cost = "-",
-									    .how = "-",
-									    .state = "missing" };
+			f->reports[f->n_reports++] = (struct probe_report){
+				.def = &defs[i], .cost = "-", .how = "-", .state = "missing"
+			};
 	b.file = f;
 	b.py_minor = python_minor(path, pid);
 	run_batch(&b, fd);
@@ -520,6 +520,11 @@ const struct probed_file *prober__site_file(const struct prober *pr, unsigned in
 const char *prober__site_name(const struct prober *pr, unsigned int site)
 {
 	return site < pr->n_sites ? pr->sites[site].symbol : "unknown";
+}
+
+unsigned int prober__site_fn(const struct prober *pr, unsigned int site)
+{
+	return site < pr->n_sites ? pr->sites[site].fn : MT_FN_NONE;
 }
 
 bool prober__site_is_return(const struct prober *pr, unsigned int site)

@@ -26,6 +26,7 @@
 #include "mindspore.skel.h"
 #include "mstx.skel.h"
 #include "pta.skel.h"
+#include "pymark.skel.h"
 #include "runtime.skel.h"
 
 /* The object that is loaded first owns the maps. */
@@ -34,18 +35,22 @@ static const struct {
 	const void *(*bytes)(size_t *);
 } layers[] = {
 	{ "memtap", merged_bpf__elf_bytes },
-	{ "lifecycle", lifecycle_bpf__elf_bytes }, { "hal", hal_bpf__elf_bytes },
-	{ "acl", acl_bpf__elf_bytes },             { "runtime", runtime_bpf__elf_bytes },
-	{ "pta", pta_bpf__elf_bytes },             { "mstx", mstx_bpf__elf_bytes },
+	{ "lifecycle", lifecycle_bpf__elf_bytes },
+	{ "hal", hal_bpf__elf_bytes },
+	{ "acl", acl_bpf__elf_bytes },
+	{ "runtime", runtime_bpf__elf_bytes },
+	{ "pta", pta_bpf__elf_bytes },
+	{ "mstx", mstx_bpf__elf_bytes },
+	{ "pymark", pymark_bpf__elf_bytes },
 	{ "mindspore", mindspore_bpf__elf_bytes },
 };
 
 struct prog {
 	const char *name; /* in its object */
 	struct bpf_program *base;
-	char *why;        /* not loaded: reason */
-	bool lazy;        /* not wanted so far: loaded when it is */
-	bool ready;       /* loaded as it will be attached: needs no clone */
+	char *why; /* not loaded: reason */
+	bool lazy; /* not wanted so far: loaded when it is */
+	bool ready; /* loaded as it will be attached: needs no clone */
 	uint32_t attach_type, mode; /* of one that is ready */
 };
 
@@ -69,7 +74,7 @@ struct progs {
 };
 
 #define MERGED 0 /* all programs */
-#define FIRST  1 /* the layers, one by one */
+#define FIRST 1 /* the layers, one by one */
 
 /* What libbpf said last: the reason that a message quotes. */
 static char last_libbpf[256];
@@ -197,7 +202,8 @@ static int prepare(struct progs *p, struct bpf_object *obj, size_t layer, const 
 	struct bpf_map *map;
 	int err;
 
-	bpf_object__for_each_program(prog, obj) {
+	bpf_object__for_each_program(prog, obj)
+	{
 		const char *name = bpf_program__name(prog);
 		bool on = ends_with(name, "_s") ? features__has(p->features, FEAT_SESSION) : true;
 
@@ -215,7 +221,8 @@ static int prepare(struct progs *p, struct bpf_object *obj, size_t layer, const 
 		if (err)
 			return err;
 	}
-	bpf_object__for_each_map(map, obj) {
+	bpf_object__for_each_map(map, obj)
+	{
 		const char *name = bpf_map__name(map);
 
 		if (p->n_objs) {
@@ -268,7 +275,8 @@ static int load_merged(struct progs *p)
 
 	if (err)
 		return err;
-	bpf_object__for_each_program(prog, obj) {
+	bpf_object__for_each_program(prog, obj)
+	{
 		const char *name = bpf_program__name(prog);
 		bool on = bpf_program__autoload(prog);
 		struct prog *g;
@@ -299,7 +307,8 @@ static int load_layer(struct progs *p, size_t layer)
 
 	err = load_one(p, layer, NULL, &obj);
 	if (!err) {
-		bpf_object__for_each_program(prog, obj) {
+		bpf_object__for_each_program(prog, obj)
+		{
 			if (bpf_program__autoload(prog))
 				err = add_prog(p, prog, bpf_program__name(prog), NULL);
 			if (err)
@@ -318,7 +327,8 @@ static int load_layer(struct progs *p, size_t layer)
 		bpf_object__close(names);
 		return -ENOMEM;
 	}
-	bpf_object__for_each_program(prog, names) {
+	bpf_object__for_each_program(prog, names)
+	{
 		const char *name = bpf_program__name(prog);
 
 		if (ends_with(name, "_s") && !features__has(p->features, FEAT_SESSION))
@@ -327,8 +337,8 @@ static int load_layer(struct progs *p, size_t layer)
 		if (err) {
 			char why[320];
 
-			snprintf(why, sizeof(why), "%s%s%s", strerror(-err), last_libbpf[0] ? ": " : "",
-				 last_libbpf);
+			snprintf(why, sizeof(why), "%s%s%s", strerror(-err),
+				 last_libbpf[0] ? ": " : "", last_libbpf);
 			pr_debug("program %s does not load: %s", name, why);
 			err = add_prog(p, NULL, name, why);
 		} else {
@@ -501,7 +511,8 @@ int progs__clone(struct progs *p, const char *name, uint32_t attach_type, uint32
 		pr_debug("program %s: no variant with mode 0x%x: %s", name, mode, strerror(-fd));
 		if (optional[i] == MT_MODE_CGROUP && p->opts.cgroup) {
 			p->opts.cgroup = false;
-			pr_warn("this kernel cannot filter by cgroup: its present processes and their "
+			pr_warn("this kernel cannot filter by cgroup: its present processes and "
+				"their "
 				"children are traced");
 		}
 		mode &= ~optional[i];

@@ -14,8 +14,8 @@
 #include "probe/elf.h"
 #include "target/target.h"
 
-#define MAX_STRINGS 16       /* places that hold the text of one method name */
-#define MAX_DATA    (64u << 20)
+#define MAX_STRINGS 16 /* places that hold the text of one method name */
+#define MAX_DATA (64u << 20)
 
 struct where {
 	const struct elf_image *img;

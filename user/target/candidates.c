@@ -52,7 +52,8 @@ static void scan_dir(struct search *s, const char *name)
 		return;
 	memcpy(dir, name, n);
 	dir[n] = '\0';
-	if (!hmap__put(&s->seen, (struct hkey){ hash__bytes(dir, strlen(dir), 0), 0 }, &fresh) || !fresh)
+	if (!hmap__put(&s->seen, (struct hkey){ hash__bytes(dir, strlen(dir), 0), 0 }, &fresh) ||
+	    !fresh)
 		return;
 	snprintf(path, sizeof(path), "/proc/%d/root%s", (int)s->pid, dir);
 	d = opendir(path);
@@ -116,13 +117,20 @@ static int from_cache(void *ctx, const char *name, const char *path)
 /* Below <ASCEND_HOME_PATH> and <Ascend>/driver (ascend-abi.md 1.1). */
 static const char *const cann_sub[] = { "/lib64", "/runtime/lib64", "/x86_64-linux/lib64",
 					"/aarch64-linux/lib64", "/lib" };
-static const char *const ascend_sub[] = { "/driver/lib64", "/driver/lib64/driver",
-					  "/driver/lib64/common", "/ascend-toolkit/latest/lib64",
-					  "/ascend-toolkit/latest/runtime/lib64", "/cann/lib64",
+static const char *const ascend_sub[] = { "/driver/lib64",
+					  "/driver/lib64/driver",
+					  "/driver/lib64/common",
+					  "/ascend-toolkit/latest/lib64",
+					  "/ascend-toolkit/latest/runtime/lib64",
+					  "/cann/lib64",
 					  "/latest/lib64" };
 /* Below site-packages: the frameworks' own libraries and the mstx module. */
-static const char *const site_sub[] = { "", "/torch_npu/lib", "/torch_npu", "/torch/lib",
-					"/mindspore/lib", "/mindspore/lib/plugin",
+static const char *const site_sub[] = { "",
+					"/torch_npu/lib",
+					"/torch_npu",
+					"/torch/lib",
+					"/mindspore/lib",
+					"/mindspore/lib/plugin",
 					"/mindspore/lib/plugin/ascend" };
 
 static void scan_site(struct search *s, const char *dir)

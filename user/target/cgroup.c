@@ -15,7 +15,7 @@
 #include "base/base.h"
 
 #define CGROUP2_MAGIC 0x63677270 /* linux/magic.h CGROUP2_SUPER_MAGIC */
-#define MAX_DEPTH     32
+#define MAX_DEPTH 32
 
 static int resolve(const char *path, char out[PATH_MAX])
 {

@@ -35,7 +35,7 @@ static int open_cpu(int cpu)
 		.type = PERF_TYPE_SOFTWARE,
 		.size = sizeof(a),
 		.config = PERF_COUNT_SW_DUMMY, /* 3.12 */
-		.mmap = 1,                     /* executable mappings only; mmap_data would add the rest */
+		.mmap = 1, /* executable mappings only; mmap_data would add the rest */
 		.mmap2 = 1,
 		.sample_id_all = 1,
 		.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME,
@@ -76,8 +76,8 @@ int mapwatch__open(struct mapwatch **out)
 			err = fd;
 			goto fail;
 		}
-		ring = mmap(NULL, (RING_PAGES + 1) * w->page, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-			    0);
+		ring = mmap(NULL, (RING_PAGES + 1) * w->page, PROT_READ | PROT_WRITE, MAP_SHARED,
+			    fd, 0);
 		if (ring == MAP_FAILED) {
 			err = -errno;
 			close(fd);
@@ -130,7 +130,8 @@ uint64_t mapwatch__read(struct mapwatch *w, void (*fn)(void *ctx, const struct m
 	for (i = 0; i < w->n; i++) {
 		struct perf_event_mmap_page *pg = w->rings[i];
 		const char *data = (const char *)w->rings[i] + w->page;
-		uint64_t head = __atomic_load_n(&pg->data_head, __ATOMIC_ACQUIRE), tail = pg->data_tail;
+		uint64_t head = __atomic_load_n(&pg->data_head, __ATOMIC_ACQUIRE),
+			 tail = pg->data_tail;
 
 		while (tail < head) {
 			struct perf_event_header h;
@@ -151,7 +152,8 @@ uint64_t mapwatch__read(struct mapwatch *w, void (*fn)(void *ctx, const struct m
 				memcpy(&m, rec, sizeof(m));
 				name = h.size - sizeof(m) - 16;
 				memset(&w->e, 0, offsetof(struct map_event, path));
-				memcpy(w->e.path, rec + sizeof(m), MT_MIN(name, sizeof(w->e.path) - 1));
+				memcpy(w->e.path, rec + sizeof(m),
+				       MT_MIN(name, sizeof(w->e.path) - 1));
 				w->e.path[MT_MIN(name, sizeof(w->e.path) - 1)] = '\0';
 				memcpy(&w->e.time, rec + h.size - 8, 8);
 				w->e.pid = (pid_t)m.pid;

@@ -8,12 +8,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/base.h"
 
-#define STAT_MAX   4096
+#define STAT_MAX 4096
 #define STATUS_MAX 65536
-#define ENV_MAX    (4u << 20) /* the kernel's own limit for one exec is of this order */
+#define ENV_MAX (4u << 20) /* the kernel's own limit for one exec is of this order */
 
 static ssize_t read_proc(pid_t pid, const char *what, size_t max, char **out)
 {
@@ -23,6 +25,16 @@ static ssize_t read_proc(pid_t pid, const char *what, size_t max, char **out)
 	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, what);
 	n = file__read(path, max, out);
 	return n == -ENOENT ? -ESRCH : n;
+}
+
+/* The first thread may have left before the others. */
+static bool other_threads(pid_t pid)
+{
+	char path[64];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	return !stat(path, &st) && st.st_nlink > 3;
 }
 
 int proc__start(pid_t pid, uint32_t *start)
@@ -36,6 +48,8 @@ int proc__start(pid_t pid, uint32_t *start)
 		return (int)n;
 	/* comm may hold anything, also ") 1 2": fields count from the last ')'. */
 	p = strrchr(buf, ')');
+	if (p && (p[2] == 'Z' || p[2] == 'X') && !other_threads(pid))
+		p = NULL; /* it has ended, only its status is still there */
 	for (field = 2; p && field < 22; field++)
 		p = strchr(p + 1, ' ');
 	if (p && sscanf(p, " %llu", &v) == 1) {
@@ -57,6 +71,14 @@ int proc__comm(pid_t pid, char out[16])
 	snprintf(out, 16, "%.15s", buf);
 	free(buf);
 	return 0;
+}
+
+bool proc__has_program(pid_t pid)
+{
+	char link[64], buf[8];
+
+	snprintf(link, sizeof(link), "/proc/%d/exe", (int)pid);
+	return readlink(link, buf, sizeof(buf)) > 0 || errno != ENOENT;
 }
 
 /* The rest of the line of /proc/PID/status that starts with `key`, malloced. */

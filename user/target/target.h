@@ -24,6 +24,8 @@
 int proc__start(pid_t pid, uint32_t *start);
 /* comm into buf (at most 16 bytes with NUL). 0 or -ESRCH. */
 int proc__comm(pid_t pid, char buf[16]);
+/* False for a process that has ended (a zombie) and for kernel threads. */
+bool proc__has_program(pid_t pid);
 /* Innermost number of NSpid; pid itself where the line is missing. */
 uint32_t proc__nspid(pid_t pid);
 /* True if /proc/PID/status shows a seccomp filter (mode 2). */

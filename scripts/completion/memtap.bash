@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+# bash completion for memtap.
+
+_memtap()
+{
+	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} cmd=${COMP_WORDS[1]}
+	COMPREPLY=()
+	if [ "$COMP_CWORD" = 1 ]; then
+		mapfile -t COMPREPLY < <(compgen -W 'record probes check recover --help --version' -- "$cur")
+		return
+	fi
+	case $prev in
+	-p | --pid) mapfile -t COMPREPLY < <(compgen -W "$(ps -eo pid= 2>/dev/null)" -- "$cur"); return ;;
+	-n | --name) mapfile -t COMPREPLY < <(compgen -W "$(ps -eo comm= 2>/dev/null)" -- "$cur"); return ;;
+	-o | --output | --cgroup) mapfile -t COMPREPLY < <(compgen -d -- "$cur"); return ;;
+	--summary-json) mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return ;;
+	--data-format) mapfile -t COMPREPLY < <(compgen -W 'csv db' -- "$cur"); return ;;
+	--order) mapfile -t COMPREPLY < <(compgen -W 'time block' -- "$cur"); return ;;
+	--timeline) mapfile -t COMPREPLY < <(compgen -W 'real kernel' -- "$cur"); return ;;
+	--level) mapfile -t COMPREPLY < <(compgen -W '0 1 0,1' -- "$cur"); return ;;
+	--events) mapfile -t COMPREPLY < <(compgen -W 'alloc,free,launch alloc,free launch' -- "$cur"); return ;;
+	--device) mapfile -t COMPREPLY < <(compgen -W 'npu npu:0 cpu' -- "$cur"); return ;;
+	esac
+	case $cmd in
+	record) mapfile -t COMPREPLY < <(compgen -W '-p --pid -n --name -a --all --cgroup --no-follow -o --output
+		--data-format --order --timeline --summary-json --level --events --device -d --duration
+		--ring-size --strict -q --quiet -v --verbose -h --help --' -- "$cur") ;;
+	probes)
+		if [[ $cur == -* ]]; then
+			mapfile -t COMPREPLY < <(compgen -W '-p --pid --derive -J --json -A --missing -h --help' -- "$cur")
+		else
+			mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		fi
+		;;
+	check) mapfile -t COMPREPLY < <(compgen -W '-J --json -h --help' -- "$cur") ;;
+	recover) mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
+	esac
+}
+complete -F _memtap memtap

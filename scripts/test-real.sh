@@ -1,0 +1,71 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Traces released torch + torch_npu wheels on the simulated CANN; rows must equal torch_npu's own account.
+set -uo pipefail
+. "$(dirname "$(readlink -f "$0")")/lib.sh"
+
+build=$top/build
+pairs=()
+names=()
+while [ $# -gt 0 ]; do
+	case $1 in
+	--pair) pairs+=("${2/,/ }"); shift ;;
+	--build) build=$(readlink -f "$2") || build=$2; shift ;;
+	-h | --help)
+		cat <<'X'
+Usage: scripts/test-real.sh [--pair TORCH,TORCH_NPU]... [--build DIR] [NAME...]
+
+Runs tests/real for each pair of releases (2.7.1,2.7.1) on memtap and the simulated
+CANN of a build folder (build; built if missing). NAME selects tests by substring.
+Wheels are downloaded once (scripts/real-env.sh). Prints one line a test and a
+closing line; exit status 1 if a test failed.
+X
+		exit 0
+		;;
+	-*) echo "test-real.sh: unknown option '$1' (--help tells)" >&2; exit 2 ;;
+	*) names+=("$1") ;;
+	esac
+	shift
+done
+[ ${#pairs[@]} -gt 0 ] || pairs=("2.7.1 2.7.1")
+
+if ! [ -x "$build/memtap" ] || ! [ -d "$build/tests/sim" ]; then
+	say "building"
+	# shellcheck disable=SC2086
+	need_packages $packages_build && build_in "$build" || { echo "FAIL build"; echo "0 passed, 1 failed, 0 skipped"; exit 1; }
+fi
+
+passed=0 failed=0 skipped=0
+log=$(mktemp) out=$(mktemp)
+trap 'rm -f "$log" "$out"' EXIT
+for pair in "${pairs[@]}"; do
+	label=${pair/ /,}
+	say "torch ${pair/ / with torch_npu }"
+	# shellcheck disable=SC2086
+	"$top/scripts/real-env.sh" --build "$build" $pair 2>&1 >"$out" | tee "$log" >&2
+	status=${PIPESTATUS[0]}
+	run=$(<"$out")
+	if [ "$status" = 77 ]; then
+		echo "skip $label ($(tail -n 1 "$log"))"
+		skipped=$((skipped + 1))
+		continue
+	elif [ "$status" != 0 ]; then
+		echo "FAIL $label (no environment: $(tail -n 1 "$log"))"
+		failed=$((failed + 1))
+		continue
+	fi
+	python3 "$top/tests/real/run.py" --run "$run" --build "$build" --label "$label " "${names[@]}" | tee "$log" |
+		grep -vE '^[0-9]+ passed, '
+	status=${PIPESTATUS[0]}
+	line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1)
+	if [ -z "$line" ]; then
+		echo "FAIL $label (the runner ended with status $status)"
+		failed=$((failed + 1))
+		continue
+	fi
+	passed=$((passed + $(cut -d ' ' -f 1 <<<"$line")))
+	failed=$((failed + $(cut -d ' ' -f 3 <<<"$line")))
+	skipped=$((skipped + $(cut -d ' ' -f 5 <<<"$line")))
+done
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ]

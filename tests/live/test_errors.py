@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors: said in a line that helps, with the right exit status, and never at the target's cost."""
+import os
+import shutil
+import subprocess
+
+from basic import BasicTest
+from harness import memtap
+
+
+class Errors(BasicTest):
+    def fails(self, status, *args, env=None, prefix=()):
+        done = self.run_memtap('record', *args, env=env, prefix=prefix)
+        self.assertEqual(done.returncode, status, f'{args}: {done.stdout}{done.stderr}')
+        self.assertNotIn('Assertion', done.stderr)
+        return done.stderr
+
+    def gone(self):
+        p = subprocess.Popen(['/bin/true'])
+        p.wait()
+        return p.pid
+
+    def test_usage(self):
+        for args in ((), ('-p', 'x'), ('-p', '0'), ('-p', '-5'), ('-p', ''), ('-p', '1,,2x'),
+                     ('--nonsense',), ('-p', '1', '-d', '0'), ('-p', '1', '-d', 'nan'), ('-p', '1', '-d', '-1'),
+                     ('-p', '1', '--ring-size', '12'), ('-p', '1', '--ring-size', '9Q'),
+                     ('-p', '1', '--level', '3'), ('-p', '1', '--events', 'x'), ('-p', '1', '--device', 'npu:99'),
+                     ('-p', '1', '--data-format', 'xml'), ('-p', '1', '--order', 'x'),
+                     ('-p', '1', '--timeline', 'x'), ('-p', '1', 'stray'), ('-p',)):
+            with self.subTest(args=args):
+                text = self.fails(2, *args)
+                self.assertTrue(text.strip(), args)
+        self.assertEqual(self.run_memtap('nonsense').returncode, 2)
+
+    def test_help(self):
+        for args in (('--help',), ('record', '--help'), ('--version',)):
+            done = self.run_memtap(*args)
+            self.assertEqual((done.returncode, done.stderr), (0, ''))
+            self.assertTrue(done.stdout)
+
+    def test_no_such_process(self):
+        pid = self.gone()
+        text = self.fails(1, '-p', pid, '-d', 1, '-o', self.path('o'))
+        self.assertIn(str(pid), text)
+        self.assertIn('no such process', text)
+
+    def test_process_that_has_ended(self):
+        """A zombie: not mistaken for a process without libraries."""
+        p = subprocess.Popen(['/bin/true'])
+        self.cleanups.append(p.wait)
+        self.pause(0.2)
+        text = self.fails(1, '-p', p.pid, '-d', 1, '-o', self.path('o'))
+        self.assertIn('no such process', text)
+
+    def test_not_an_npu_process(self):
+        p = subprocess.Popen(['sleep', '30'])
+        self.cleanups.append(lambda: (p.kill(), p.wait()))
+        text = self.fails(1, '-p', p.pid, '-d', 1, '-o', self.path('o'))
+        self.assertIn('not an NPU process', text)
+        self.assertIn('libascend_hal.so', text)
+        self.assertNotIn('?(', text, 'patterns are for fnmatch, not for people')
+        self.assertIsNone(p.poll())
+
+    def test_unwritable_output(self):
+        job = self.job('--seconds', 2, '--rate', 500)
+        with open(self.path('file'), 'w') as f:
+            f.write('mine')
+        for out in ('/proc/nowhere', self.path('file'), self.path('file', 'below')):
+            text = self.fails(1, '-p', job.pid, '-d', 1, '-o', out)
+            self.assertIn(out, text)
+        with open(self.path('file')) as f:
+            self.assertEqual(f.read(), 'mine')
+        self.stop(job)
+
+    def test_unwritable_summary(self):
+        job = self.job('--seconds', 2, '--rate', 500)
+        text = self.fails(1, '-p', job.pid, '-d', 0.3, '-o', self.path('o'), '--summary-json', '/proc/nowhere/x')
+        self.assertIn('/proc/nowhere/x', text)
+        self.stop(job)
+
+    def test_unprivileged(self):
+        os.chmod(self.dir, 0o777)
+        exe = self.path('memtap')
+        shutil.copy2(memtap(), exe)
+        os.chmod(exe, 0o755)
+        job = self.job('--seconds', 2, '--rate', 500)
+        done = subprocess.run(['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups', exe, 'record',
+                               '-p', str(job.pid), '-d', '1', '-o', self.path('o')],
+                              capture_output=True, text=True, timeout=20)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stderr, r'CAP_[A-Z_]+')
+        self.stop(job)
+
+    def test_own_pid_is_refused_or_harmless(self):
+        text = self.fails(1, '-p', os.getpid(), '-d', 0.5, '-o', self.path('o'))
+        self.assertIn('not an NPU process', text)

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a recording ends: signals, the target's end, SIGKILL and recovery, a full disk, losses."""
+import csv
+import glob
+import os
+import signal
+import subprocess
+import time
+
+import compare as C
+import readers
+import truth as T
+from basic import BasicTest
+from harness import clock_offset, memtap
+
+SECOND = 1_000_000_000
+
+
+def boot():
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+class Stop(BasicTest):
+    def test_signals(self):
+        for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            with self.subTest(signal=sig):
+                job = self.job('--seconds', 4, '--rate', 2000)
+                self.pause(0.3)
+                rec = self.record('-p', job.pid)
+                self.pause(0.5)
+                result = rec.stop(sig)
+                self.assertIsNone(job.p.poll())
+                self.stop(job)
+                self.agree(result, job, from_start=False)
+
+    def test_second_signal(self):
+        """It ends memtap at once or finds it done; the target runs on."""
+        job = self.job('--seconds', 8, '--rate', 2000, '--threads', 4)
+        self.pause(0.4)
+        rec = self.record('-p', job.pid)
+        self.pause(0.3)
+        t = time.monotonic()
+        rec.signal(signal.SIGINT)
+        while rec.p.poll() is None and time.monotonic() - t < 10:
+            rec.signal(signal.SIGINT)
+            time.sleep(0.002)
+        self.assertIn(rec.wait(), (0, -signal.SIGINT))
+        self.assertLess(time.monotonic() - t, 3)
+        self.assertIsNone(job.p.poll())
+        self.stop(job)
+
+    def test_end_of_target(self):
+        result, job = self.traced(seconds=0.4)
+        self.agree(result, job)
+        self.assertIn('all traced processes have ended', result.stderr)
+
+    def test_target_is_killed(self):
+        """No truth of it, but the files are whole and the accounting exact."""
+        job = self.job('--seconds', 20, '--rate', 3000, '--threads', 3, start=False)
+        rec = self.record('-p', job.pid)
+        job.go()
+        self.pause(0.7)
+        job.signal(signal.SIGKILL)
+        result = rec.ended()
+        self.assertEqual(result.rc, 0, result.stderr)
+        self.assertEqual(C.invariants(result.rows) + C.accounting(result.rows, result.summary), [])
+        self.assertTrue(result.of('MALLOC'))
+        result.traces()
+
+    def torn(self, rec):
+        """Rows of a csv whose last line may be half."""
+        path = readers.dump_of(rec.dir)
+        with open(path, newline='') as f:
+            lines = list(csv.reader(f))
+        self.assertEqual(lines[0], readers.read_csv.__globals__['COLUMNS'])
+        for cells in lines[1:-1]:
+            self.assertEqual(len(cells), 12)
+        return lines
+
+    def killed(self, *args, db=False):
+        job = self.job('--seconds', 4, '--rate', 2000, '--threads', 2, start=False)
+        rec = self.record('-p', job.pid, *args, db=db)
+        attached = boot()
+        job.go()
+        self.pause(2.2)
+        before = boot()
+        rec.signal(signal.SIGKILL)
+        rec.wait()
+        self.assertIsNone(job.p.poll(), 'the target died with memtap')
+        if not db:
+            self.torn(rec)
+        self.assertEqual(job.finish(), 0, job.stderr())
+        done = self.run_memtap('recover', rec.dir)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        result = rec.result()
+        records = self.records(job)
+        window = attached, before - SECOND + C.EDGE
+        report = C.compare(result.rows, records, None, T.Rules(), window=window, offset=clock_offset(),
+                           eps=200_000)
+        bad = list(report)
+        bad += C.invariants([r for r in result.rows if r['type'] != 'LOST'], block_order=True)
+        self.assertFalse(bad, bad[:8])
+        self.assertGreater(report.matched, 1000)
+        self.assertTrue([r for r in result.rows if r['type'] == 'LOST'], 'the end is not said to be unknown')
+        result.traces()
+        again = self.run_memtap('recover', rec.dir)  # nothing left to do, nothing harmed
+        rows = len(result.rows)
+        result._rows = None
+        self.assertEqual(len(result.rows), rows, again.stderr)
+        return result
+
+    def test_sigkill(self):
+        self.killed()
+
+    def test_sigkill_in_block_order(self):
+        self.killed('--order', 'block')
+
+    def test_sigkill_db(self):
+        result = self.killed(db=True)
+        self.assertEqual(readers.insight(result.dump), [])
+
+    def test_sigkill_db_in_block_order(self):
+        result = self.killed('--order', 'block', db=True)
+        self.assertEqual(readers.insight(result.dump), [])
+
+    def full(self, *args, db=False):
+        disk = self.path('disk')
+        os.mkdir(disk)
+        subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=1500k', 'none', disk], check=True)
+        self.cleanups.append(lambda: subprocess.run(['umount', '-l', disk], check=False))
+        job = self.job('--seconds', 4, '--threads', 2, '--rate', 4000)
+        self.pause(0.2)
+        rec = self.record('-p', job.pid, *args, out=disk + '/out', db=db)
+        result = rec.ended(20)
+        self.assertEqual(result.rc, 1, result.stderr)
+        self.assertIn('No space left', result.stderr)
+        self.stop(job)
+        return result, job
+
+    def test_disk_full(self):
+        result, job = self.full()
+        lines = self.torn(result)
+        self.assertEqual(len(lines[-1]), 12, 'the last row is torn')
+        self.assertGreater(len(lines), 1000)
+        records = self.records(job)
+        report = C.compare(result.rows, records, result.summary, T.Rules(from_start=False))
+        wrong = [b for b in report if not b.startswith('no row')]
+        self.assertEqual(wrong, [])
+        self.assertTrue(result.summary['accounting']['exact'])
+
+    def test_disk_full_db(self):
+        result, _ = self.full(db=True)
+        # its log could not be merged without room; with room it can, and holds what was written
+        subprocess.run(['mount', '-o', 'remount,size=20m', self.path('disk')], check=True)
+        done = self.run_memtap('recover', result.dir)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertGreater(len(readers.read_db(result.dump)), 1000)
+
+    def test_lossy(self):
+        """A ring much too small: exact accounts, losses as rows, status 3 only when asked."""
+        for strict, size in ((True, '4096'), (False, '64K')):
+            with self.subTest(size=size):
+                job = self.job('--load', '--steps', 30, '--threads', 3, start=False, truth=False)
+                rec = self.record('-p', job.pid, '--ring-size', size, *(['--strict'] if strict else []))
+                job.go()
+                job.finish()
+                result = rec.ended()
+                self.assertEqual(result.rc, 3 if strict else 0, result.stderr)
+                a = result.summary['accounting']
+                self.assertGreater(a['lost'], 0)
+                self.assertEqual(C.accounting(result.rows, result.summary, lossless=False), [])
+                self.assertEqual(sum(l['count'] for l in result.summary['losses']), a['lost'])
+                self.assertIn('lost', result.stderr)
+                for row in result.rows:
+                    if row['type'] == 'LOST':
+                        self.assertLessEqual(int(row['attr']['first']), int(row['attr']['last']))
+
+    def test_lossy_rows_are_right(self):
+        """What is not lost is right, and what is missing is not more than what is said to be lost."""
+        job = self.job('--steps', 60, '--threads', 3, start=False)
+        rec = self.record('-p', job.pid, '--ring-size', '4096')
+        job.go()
+        job.finish()
+        result = rec.ended()
+        report = C.compare(result.rows, self.records(job), result.summary, T.Rules())
+        missing = [b for b in report if b.startswith('no row')]
+        a = result.summary['accounting']
+        self.assertGreater(a['lost'], 0)
+        self.assertLessEqual(len(missing), a['lost'])
+        stray = [b for b in report if b.startswith('row without')]
+        self.assertEqual(stray, [])
+
+    def test_strict_without_losses(self):
+        result, job = self.traced(rec=('--strict',))
+        self.agree(result, job)
+
+    def test_too_many_open_calls(self):
+        for n in (1, 2, 4):
+            with self.subTest(inflight=n):
+                job = self.job('--no-torch', '--steps', 12, '--threads', 8, start=False,
+                               env={'SIM_SLOW_US': '3:2000'})
+                rec = self.record('-p', job.pid, env={'MEMTAP_INFLIGHT_MAX': n})
+                job.go()
+                job.finish()
+                result = rec.ended()
+                a = result.summary['accounting']
+                self.assertGreater(a['lost'], 0)
+                self.assertEqual(C.accounting(result.rows, result.summary, lossless=False), [])
+                self.assertEqual(a['not_returned'], 0)
+                report = C.compare(result.rows, self.records(job), result.summary, T.Rules())
+                missing = [b for b in report if b.startswith('no row')]
+                self.assertLessEqual(len(missing), a['lost'])
+                self.assertEqual([b for b in report if b.startswith('row without')], [])
+
+    def test_nothing_left_behind(self):
+        """Probes, links and maps are gone with memtap, however it ended."""
+        def links():
+            return len(glob.glob('/proc/*/fd/*')) and subprocess.run(
+                ['grep', '-sl', 'prog_id', *glob.glob(f'/proc/{self.rec.pid}/fdinfo/*')],
+                capture_output=True, text=True).stdout
+        job = self.job('--seconds', 3, '--rate', 1000)
+        self.rec = self.record('-p', job.pid)
+        self.assertTrue(links())
+        self.rec.signal(signal.SIGKILL)
+        self.rec.wait()
+        self.assertFalse(links())
+        self.stop(job)
+        self.assertTrue(os.path.exists(memtap()))

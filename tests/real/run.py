@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the tests on a real framework: one line each, a closing line, exit status 1 on failures.
+
+    tests/real/run.py --run ENV/run --build DIR [--list] [--label TEXT] [NAME...]
+
+ENV/run starts Python with released torch and torch_npu wheels on the simulated CANN
+(scripts/real-env.sh makes it). NAME selects by substring. REAL_KEEP=1 keeps a failed test's files.
+"""
+import argparse
+import glob
+import importlib
+import os
+import subprocess
+import sys
+import time
+import traceback
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+import harness  # noqa: E402
+
+
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument('--run')
+    p.add_argument('--build', default=os.path.join(HERE, '..', '..', 'build'))
+    p.add_argument('--label', default='')
+    p.add_argument('--list', action='store_true')
+    p.add_argument('--trace', action='store_true', help='a traceback with each failure')
+    p.add_argument('names', nargs='*')
+    a = p.parse_args()
+    if not a.run and not a.list:
+        p.error('--run is needed')
+    return a
+
+
+def find(names):
+    """(name, function) of every test_* function of the test_*.py files, in the order written."""
+    tests = []
+    for path in sorted(glob.glob(os.path.join(HERE, 'test_*.py'))):
+        module = importlib.import_module(os.path.basename(path)[:-3])
+        group = module.__name__.removeprefix('test_')
+        own = [(n, f) for n, f in vars(module).items()
+               if n.startswith('test_') and getattr(f, '__module__', '') == module.__name__]
+        tests += [(f'{group}.{n.removeprefix("test_")}', f) for n, f in own]
+    return [t for t in tests if not names or any(n in t[0] for n in names)]
+
+
+def why_not(memtap):
+    """Why nothing can be traced here, or None."""
+    if os.geteuid() != 0:
+        return 'not root'
+    if not os.access(memtap, os.X_OK):
+        return f'{memtap} is not built'
+    done = subprocess.run([memtap, 'record', '-d', '0.2', '-q', '-o', '/dev/null/x', '--', '/bin/true'],
+                          capture_output=True, text=True, timeout=60)
+    for word in ('CAP_', 'Operation not permitted'):
+        if word in done.stderr:
+            return 'BPF does not work here: ' + done.stderr.strip().splitlines()[-1]
+    return None
+
+
+def run_one(function, run, build, trace):
+    try:
+        with harness.Bench(run, build) as bench:
+            note = function(bench)
+        return 'ok', note or ''
+    except harness.Skip as e:
+        return 'skip', str(e)
+    except Exception as e:  # a broken test must not end the others
+        if trace:
+            traceback.print_exc()
+        return 'FAIL', ' '.join(f'{type(e).__name__}: {e}'.split())[:500]
+
+
+def main():
+    a = arguments()
+    tests = find(a.names)
+    if a.list:
+        print('\n'.join(n for n, _ in tests))
+        return 0
+    build = os.path.abspath(a.build)
+    reason = why_not(os.path.join(build, 'memtap'))
+    count = {'ok': 0, 'FAIL': 0, 'skip': 0}
+    for name, function in tests:
+        t = time.monotonic()
+        state, note = ('skip', reason) if reason else run_one(function, os.path.abspath(a.run), build, a.trace)
+        count[state] += 1
+        took = '' if state == 'skip' else f', {time.monotonic() - t:.1f} s'
+        print(f'{state:4} {a.label}{name} ({note}{took})'.replace('(, ', '('), flush=True)
+    print(f'{count["ok"]} passed, {count["FAIL"]} failed, {count["skip"]} skipped')
+    return 1 if count['FAIL'] or not tests else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When the tracing begins: in the middle of training and again, before the import, with the command."""
+import os
+import time
+
+import equal
+from harness import HERE
+
+
+def window(r):
+    """PTA rows are one stretch of the history that holds every step inside the window."""
+    equal.clean(r)
+    trace = [e for e in r.account['history'][0] if e[0] in ('alloc', 'free_requested')]
+    want = [('MALLOC' if e[0] == 'alloc' else 'FREE', e[1]) for e in trace]
+    rows = r.of('PTA', 0)
+    got = [(x['event'], x['ptr']) for x in rows]
+    base = r.account['base'][0]
+    first = base['mallocs'] + base['frees']
+    begin = r.start - int(r.summary['attach_ms'] * 1e6)
+    steps = [(a - first, b - first, t0, t1) for _, a, b, t0, t1, _ in r.account['ops']]
+    inner = [s for s in steps if s[2] > r.start and s[3] < r.stop]
+    equal.require(len(inner) > 20, 'steps in the window:', len(inner))
+    low = max([s[1] for s in steps if s[3] < begin], default=0)
+    high = min([s[0] for s in steps if s[2] > r.stop], default=len(want))
+    places = [k for k in range(low, inner[0][0] + 1) if want[k:k + len(got)] == got
+              and inner[-1][1] <= k + len(got) <= high]
+    if not places:
+        equal.same('PTA rows', got, want[inner[0][0]:inner[-1][1]])
+    equal.require(places, 'PTA rows are no stretch of the history between', low, high)
+    live, known = {}, 0
+    for x, e in zip(rows, trace[places[0]:]):
+        if x['event'] == 'MALLOC':
+            live[x['ptr']] = x['size']
+        elif x['ptr'] in live:
+            equal.require(live.pop(x['ptr']) == x['size'], 'FREE of another size', x)
+        else:
+            equal.require(x['attr'].get('preattach') == 'true', 'unknown block without preattach', x)
+            equal.require(x['size'] >= equal.block_size(e[2]), 'size of an earlier block', x, e)
+            known += 1
+    equal.require(known == sum('preattach' in x['attr'] for x in r.of('PTA')), 'preattach marks')
+    ends = {b: s for _, _, b, _, _, s in r.account['ops']}
+    for i, x in enumerate(rows):
+        s = ends.get(places[0] + i + 1 + first)
+        equal.require(not s or (x['used'], x['total']) == (s['allocated'], s['reserved']), 'totals', x, s)
+    n, k = equal.hal(r), equal.launches(r)
+    return f'{len(inner)} steps, {len(rows)} PTA ({known} of earlier blocks), {n} HAL, {k} launches'
+
+
+def test_again_and_again(bench):
+    p = bench.program('loop')
+    p.until('READY ')
+    results = []
+    for i in range(3):
+        time.sleep(0.6)
+        rec = bench.record(f'window{i}', '-p', p.pid).attached()
+        time.sleep(1.5)
+        results.append(rec.stop())
+    p.line()
+    p.until('DONE ')
+    equal.require(bench.end(p, *results) == 0, 'the loop fails:', p.tail())
+    equal.require(results[1].summary['frees_preattach'] > 0, 'no block from before the second attach was freed')
+    return ' | '.join(window(r) for r in results)
+
+
+def complete(r, to_exit):
+    equal.clean(r)
+    n = equal.history(r, to_exit=to_exit)
+    h, k = equal.hal(r), equal.launches(r)
+    equal.require(n > 50 and h and k, 'rows are missing', n, h, k)
+    return f'{n} PTA, {h} HAL, {k} launches equal'
+
+
+def test_before_import(bench):
+    """Every library of the framework is found ahead, none is met late."""
+    r = bench.traced('latecomer')
+    equal.require(len(r.of('ACL_INIT')) == 1, 'ACL_INIT rows', r.of('ACL_INIT'))
+    return complete(r, False)
+
+
+def test_command(bench):
+    """memtap record -- COMMAND: from the first call to the last."""
+    script = os.path.join(HERE, 'programs', 'latecomer.py')
+    env = {'REAL_OUT': os.path.join(bench.folder, 'latecomer.account'),
+           'SIM_TRUTH': os.path.join(bench.folder, 'latecomer.truth')}
+    rec = bench.record('command', '--', bench.run, script, env=env)
+    rec.process.account, rec.process.truth = env['REAL_OUT'], env['SIM_TRUTH']
+    rec.process.wait()
+    r = rec.stop(None)
+    bench.end(rec.process, r)
+    for kind in ('ACL_INIT', 'ACL_FINI'):
+        equal.require(len(r.of(kind)) == 1, kind, 'rows', r.of(kind))
+    return complete(r, True)
