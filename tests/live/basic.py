@@ -2,7 +2,7 @@
 """The comparison that most live tests make: files of a run against the truth of its jobs."""
 import compare as C
 import truth as T
-from harness import LiveTest
+from harness import LiveTest, LONG
 
 
 class BasicTest(LiveTest):
@@ -44,7 +44,7 @@ class BasicTest(LiveTest):
 
     def cut_out(self, *args, before=0.4, seconds=0.8, after=0.3, rec=(), env=None, rate=2500, **kw):
         """A job that runs before, during and after the recording."""
-        job = self.job('--seconds', before + seconds + after + 2.5, '--rate', rate, *args, env=env)
+        job = self.job('--seconds', LONG, '--rate', rate, *args, env=env)
         self.pause(before)
         recorder = self.record('-p', job.pid, '-d', seconds, *rec, **kw)
         result = recorder.ended()
