@@ -8,12 +8,12 @@ import time
 import compare as C
 import truth as T
 from basic import BasicTest
-from harness import sim
+from harness import LONG, sim
 
 
 class Targets(BasicTest):
     def ranks(self, seconds, rate, **kw):
-        job = self.job('--seconds', seconds + 3, '--threads', 8, '--ranks', 4, '--devices', 4,
+        job = self.job('--seconds', LONG, '--threads', 8, '--ranks', 4, '--devices', 4,
                        '--rate', rate, '--layers', 4)
         job.until('RANK 3')
         self.pause(0.6)
@@ -105,8 +105,8 @@ class Targets(BasicTest):
 
     def test_name_of_running(self):
         exe = self.named('npu-job-a')
-        job = self.job('--seconds', 3, '--rate', 2000, exe=exe, env={'SIM_ROOT': sim()})
-        other = self.job('--seconds', 3, '--rate', 2000, '--seed', 5)
+        job = self.job('--seconds', LONG, '--rate', 2000, exe=exe, env={'SIM_ROOT': sim()})
+        other = self.job('--seconds', LONG, '--rate', 2000, '--seed', 5)
         self.pause(0.4)
         result = self.record('-n', 'npu-job-a', '-d', 0.8).ended()
         self.stop(job)
@@ -125,8 +125,8 @@ class Targets(BasicTest):
         self.assertIn('waiting for one', result.stderr)
 
     def test_all(self):
-        one = self.job('--seconds', 4, '--rate', 1500, '--seed', 3, '--devices', 2, '--threads', 2)
-        two = self.job('--seconds', 4, '--rate', 1500, '--mindspore', '--no-torch', '--seed', 4)
+        one = self.job('--seconds', LONG, '--rate', 1500, '--seed', 3, '--devices', 2, '--threads', 2)
+        two = self.job('--seconds', LONG, '--rate', 1500, '--mindspore', '--no-torch', '--seed', 4)
         self.pause(0.4)
         rec = self.record('-a')
         new = self.job('--seconds', 0.8, '--rate', 1500, '--layout', 'c', '--seed', 9)
@@ -148,7 +148,7 @@ class Targets(BasicTest):
             self.fail(self.show(bad, result))
 
     def test_several_pids(self):
-        jobs = [self.job('--seconds', 3, '--rate', 1000, '--seed', n, '--layout', l)
+        jobs = [self.job('--seconds', LONG, '--rate', 1000, '--seed', n, '--layout', l)
                 for n, l in ((1, 'c'), (2, 'b'), (3, 'c'))]
         self.pause(0.4)
         rec = self.record('-p', f'{jobs[0].pid},{jobs[1].pid}', '-p', jobs[2].pid, '-d', 0.8)
@@ -159,7 +159,7 @@ class Targets(BasicTest):
         self.assertEqual({r['pid'] for r in result.rows}, {j.pid for j in jobs})
 
     def test_again_and_again(self):
-        job = self.job('--seconds', 8, '--rate', 2000, '--threads', 2, '--devices', 2)
+        job = self.job('--seconds', LONG, '--rate', 2000, '--threads', 2, '--devices', 2)
         self.pause(0.4)
         results = []
         for _ in range(3):
@@ -173,7 +173,7 @@ class Targets(BasicTest):
             self.agree(result, job, from_start=False)
 
     def test_untouched_by_sigterm(self):
-        job = self.job('--seconds', 3, '--rate', 2000)
+        job = self.job('--seconds', LONG, '--rate', 2000)
         self.pause(0.4)
         result = self.record('-p', job.pid).stop(signal.SIGTERM)
         self.assertEqual(result.rc, 0, result.stderr)
@@ -193,7 +193,7 @@ class Targets(BasicTest):
             self.skipTest(f'no cgroup can be made: {e}')
         self.cleanups.append(lambda: os.rmdir(path))
         job = self.job('--seconds', 1.2, '--rate', 2000, '--ranks', 2, start=False)
-        other = self.job('--seconds', 3, '--rate', 2000, '--seed', 8)
+        other = self.job('--seconds', LONG, '--rate', 2000, '--seed', 8)
         with open(path + '/cgroup.procs', 'w') as f:
             f.write(str(job.pid))
         rec = self.record('--cgroup', os.path.basename(path))
