@@ -140,5 +140,3 @@ static __always_inline void acl_alloc_leave(struct pt_regs *ctx, __u32 session)
 	guard__drop(&p, MT_GUARD_ALLOC);
 }
 MT_PAIR(acl_alloc)
-
-char LICENSE[] SEC("license") = "Dual BSD/GPL";

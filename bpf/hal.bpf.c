@@ -129,5 +129,3 @@ static __always_inline void hal_free_leave(struct pt_regs *ctx, __u32 session)
 	emit_call(&p, f.begin, &f, (__s32)CTX_RC(ctx), -1);
 }
 MT_PAIR(hal_free)
-
-char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -113,5 +113,3 @@ int life_exit(struct bpf_raw_tracepoint_args *ctx)
 	life_emit(task, MT_REC_EXIT, tgid, start, 0, BPF_CORE_READ(task, exit_code));
 	return 0;
 }
-
-char LICENSE[] SEC("license") = "Dual BSD/GPL";

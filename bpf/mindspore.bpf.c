@@ -82,12 +82,40 @@ int ms_free_e(struct pt_regs *ctx)
  */
 #define MS_PART_MAX 64
 
+/*
+ * One of the records; 0 = no room. The name of the pool was read once for all: a
+ * loop with a read of text and ways to lose in each round takes the verifier a second.
+ */
+static __always_inline int emit_part(struct probe *p, const struct mt_inflight *f, const char *name,
+				     __u32 flags, __u32 len)
+{
+	struct mt_call_name *r;
+
+	r = bpf_ringbuf_reserve(&events, sizeof(*r), 0);
+	if (!r)
+		return 0;
+	hdr__fill(&r->c.h, p, MT_REC_CALL, sizeof(*r), p->now);
+	r->c.begin = f->begin;
+	r->c.ret = 0;
+	r->c.a[0] = f->a[0];
+	r->c.a[1] = r->c.a[2] = r->c.a[4] = 0;
+	r->c.a[3] = f->a[3];
+	__builtin_memcpy(r->text, name, sizeof(r->text));
+	r->c.h.flags = flags;
+	r->c.h.strlen = len;
+	EMIT_SUBMIT(p, r);
+	return 1;
+}
+
 SEC("uprobe")
 int ms_free_part_e(struct pt_regs *ctx)
 {
 	struct mt_inflight f = {};
 	__u64 vec, begin = 0, end = 0, n, i;
+	char name[MT_NAME_LEN] = {};
+	__u32 flags = 0, len = 0, reason = MT_LOSS_LENGTH;
 	struct probe p;
+	long got;
 
 	if (!probe__start(&p, ctx))
 		return 0;
@@ -102,25 +130,29 @@ int ms_free_part_e(struct pt_regs *ctx)
 	}
 	n = (end - begin) / sizeof(__u64);
 	f.a[3] = type_name(ctx_arg(ctx, p.site->arg[0], p.sp));
+	got = f.a[3] ? user_str(name, sizeof(name), f.a[3]) : -1;
+	if (got < 0)
+		flags = MT_F_NOTEXT;
+	else if (got == sizeof(name))
+		flags = MT_F_TRUNC;
+	if (got > 0)
+		len = got - 1;
+	__sync_fetch_and_add(&p.stat->entry, n);
+	__sync_fetch_and_add(&p.stat->seen, n);
 #pragma clang loop unroll(disable)
 	for (i = 0; i < MS_PART_MAX; i++) {
 		if (i >= n)
-			break;
-		stat_inc(&p, entry);
+			return 0;
 		if (user_u64(begin + i * sizeof(__u64), &f.a[0])) {
-			stat_inc(&p, seen);
-			probe__lose(&p, MT_LOSS_FAULT, -1);
-			continue;
+			reason = MT_LOSS_FAULT;
+			break;
 		}
-		EMIT_CALL_TEXT(mt_call_name, &p, p.now, &f, 0, f.a[3]);
+		if (!emit_part(&p, &f, name, flags, len)) {
+			reason = MT_LOSS_RING;
+			break;
+		}
 	}
-	if (n > MS_PART_MAX) {
-		n -= MS_PART_MAX;
-		__sync_fetch_and_add(&p.stat->entry, n);
-		__sync_fetch_and_add(&p.stat->seen, n);
-		probe__lose_n(&p, MT_LOSS_LENGTH, -1, n);
-	}
+	if (n > i)
+		probe__lose_n(&p, reason, -1, n - i);
 	return 0;
 }
-
-char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -76,5 +76,3 @@ int mstx_end(struct pt_regs *ctx)
 	emit_call(&p, p.now, &f, 0, -1);
 	return 0;
 }
-
-char LICENSE[] SEC("license") = "Dual BSD/GPL";

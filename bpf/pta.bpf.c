@@ -140,5 +140,3 @@ int pta_free_e(struct pt_regs *ctx)
 	emit_call(&p, p.now, &f, 0, dev);
 	return 0;
 }
-
-char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -87,5 +87,3 @@ int py_ret(struct pt_regs *ctx)
 		emit_mark(&p, &f, p.site->fn == MT_FN_MSTX_START ? py_int(rc, p.site->off[0]) : 0);
 	return 0;
 }
-
-char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -111,5 +111,3 @@ static __always_inline void rt_launch_leave(struct pt_regs *ctx, __u32 session)
 	EMIT_CALL_TEXT(mt_call_name, &p, f.begin, &f, (__s32)CTX_RC(ctx), name);
 }
 MT_PAIR(rt_launch)
-
-char LICENSE[] SEC("license") = "Dual BSD/GPL";

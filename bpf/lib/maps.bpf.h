@@ -70,4 +70,7 @@ struct {
 	__type(value, struct mt_loss_val);
 } losses SEC(".maps");
 
+/* Here, for it must be once in an object: merged.bpf.c includes several programs. */
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
 #endif

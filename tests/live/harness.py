@@ -34,7 +34,8 @@ def memtap():
 
 
 def sim(*parts):
-    return built('tests', 'sim', *parts)
+    """The simulated stack; of another build folder when memtap's own has none (sanitizers)."""
+    return os.path.join(os.environ.get('MEMTAP_SIM') or BUILD, 'tests', 'sim', *parts)
 
 
 def clock_offset():

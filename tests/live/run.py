@@ -21,6 +21,7 @@ def arguments():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument('--build', default=os.path.join(HERE, '..', '..', 'build'))
     p.add_argument('--list', action='store_true', help='names only')
+    p.add_argument('--sim', help='build folder that has the simulated stack (default: --build)')
     p.add_argument('--long', action='store_true', help='also the tests of 20 s and more')
     p.add_argument('--time', action='store_true', help='tell how long each took')
     p.add_argument('names', nargs='*')
@@ -71,6 +72,8 @@ def run_one(test):
 def main():
     a = arguments()
     os.environ['MEMTAP_BUILD'] = os.path.abspath(a.build)
+    if a.sim:
+        os.environ['MEMTAP_SIM'] = os.path.abspath(a.sim)
     if a.long:
         os.environ['MEMTAP_LONG'] = '1'
     sys.path.insert(0, HERE)

@@ -101,6 +101,12 @@ int fd__write_all(int fd, const void *p, size_t n);
  */
 ssize_t file__read(const char *path, size_t max, char **out);
 
+/*
+ * Raise the priority of the calling thread to a nice value, where that is
+ * permitted and nobody has chosen another one than 0.
+ */
+void thread__nice(int value);
+
 /* ---- clocks, ns ---- */
 uint64_t clock__boot(void);
 uint64_t clock__real(void);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Files and clocks: careful creation, full writes, bounded reads. */
+/* Files, clocks, priority: careful creation, full writes, bounded reads. */
 #include "base.h"
 
 #include <errno.h>
@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -148,4 +149,12 @@ int64_t clock__boot_to_real(void)
 		}
 	}
 	return diff;
+}
+
+void thread__nice(int value)
+{
+	errno = 0;
+	/* Of a thread on Linux, whatever the name says. Refused without CAP_SYS_NICE. */
+	if (getpriority(PRIO_PROCESS, 0) == 0 && !errno)
+		(void)setpriority(PRIO_PROCESS, 0, value);
 }

@@ -152,6 +152,8 @@ static void *run(void *arg)
 	struct epoll_event ev[2];
 	int ep = ring_buffer__epoll_fd(d->rb);
 
+	/* It needs little, and a full ring is a loss: it must not wait for the traced threads. */
+	thread__nice(-10);
 	while (!__atomic_load_n(&d->stop, __ATOMIC_ACQUIRE)) {
 		/* Producers wake us only when much waits: the timeout is the rule. */
 		(void)epoll_wait(ep, ev, MT_ARRAY_SIZE(ev), POLL_MS);

@@ -312,6 +312,8 @@ static void tick(struct session *s)
 
 static void loop(struct session *s, int ep, int sig, int timer)
 {
+	/* Here and not earlier: a command that was started inherits nothing. */
+	thread__nice(-5);
 	while (!s->stopping) {
 		struct epoll_event ev[16];
 		int n = epoll_wait(ep, ev, MT_ARRAY_SIZE(ev), 100), i;

@@ -5,6 +5,7 @@
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <linux/bpf.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,6 +91,23 @@ static void perf_target(void)
 {
 }
 
+/* The end of a uprobe waits for a grace period, 10 to 100 ms: not ours to wait for. */
+static void *close_later(void *arg)
+{
+	close((int)(intptr_t)arg);
+	return NULL;
+}
+
+static int perf_verdict(int fd)
+{
+	pthread_t t;
+
+	if (fd < 0 || pthread_create(&t, NULL, close_later, (void *)(intptr_t)fd))
+		return verdict(fd);
+	pthread_detach(t);
+	return 1;
+}
+
 static int try_perf(void)
 {
 	struct {
@@ -109,7 +127,7 @@ static int try_perf(void)
 	if (!at.off)
 		return 0;
 	fd = kernel__perf_uprobe("/proc/self/exe", at.off, false);
-	return verdict(fd);
+	return perf_verdict(fd);
 }
 
 static bool disabled(const char *name)

@@ -182,7 +182,7 @@ int progs__load(const struct progs_opts *opts, const struct features *f, struct 
 void progs__free(struct progs *p);
 int progs__map(const struct progs *p, const char *name); /* fd, owned by p */
 /* Why a program is missing: text, NULL if it is there. */
-const char *progs__why(const struct progs *p, const char *prog);
+const char *progs__why(struct progs *p, const char *prog);
 
 /*
  * A program ready to attach: a clone with mode bits and site number patched in.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * BPF objects: loads each traced layer by itself over shared maps, so that one
- * that does not load leaves the others; makes clones to attach.
+ * BPF objects: all programs as one object where that loads; else each traced
+ * layer by itself over shared maps, so that one that does not load leaves the
+ * others. Makes clones to attach.
  */
 #include "probe/probe.h"
 
@@ -21,17 +22,19 @@
 #include "acl.skel.h"
 #include "hal.skel.h"
 #include "lifecycle.skel.h"
+#include "merged.skel.h"
 #include "mindspore.skel.h"
 #include "mstx.skel.h"
 #include "pta.skel.h"
 #include "pymark.skel.h"
 #include "runtime.skel.h"
 
-/* The first object owns the maps. */
+/* The object that is loaded first owns the maps. */
 static const struct {
 	const char *name;
 	const void *(*bytes)(size_t *);
 } layers[] = {
+	{ "memtap", merged_bpf__elf_bytes },
 	{ "lifecycle", lifecycle_bpf__elf_bytes },
 	{ "hal", hal_bpf__elf_bytes },
 	{ "acl", acl_bpf__elf_bytes },
@@ -46,6 +49,9 @@ struct prog {
 	const char *name; /* in its object */
 	struct bpf_program *base;
 	char *why; /* not loaded: reason */
+	bool lazy; /* not wanted so far: loaded when it is */
+	bool ready; /* loaded as it will be attached: needs no clone */
+	uint32_t attach_type, mode; /* of one that is ready */
 };
 
 struct clone {
@@ -66,6 +72,9 @@ struct progs {
 	struct bpf_link *life[4];
 	size_t n_life;
 };
+
+#define MERGED 0 /* all programs */
+#define FIRST 1 /* the layers, one by one */
 
 /* What libbpf said last: the reason that a message quotes. */
 static char last_libbpf[256];
@@ -129,8 +138,66 @@ static int add_prog(struct progs *p, struct bpf_program *base, const char *name,
 	return 0;
 }
 
-static int prepare(struct progs *p, struct bpf_object *obj, const char *only)
+static void patch(struct bpf_insn *insns, size_t n, uint32_t magic, uint32_t value)
 {
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (insns[i].code == (BPF_ALU64 | BPF_MOV | BPF_K) && insns[i].imm == (__s32)magic)
+			insns[i].imm = (__s32)value;
+}
+
+/* Mode of all programs when each site brings its number as a cookie; 0 = they need clones. */
+static uint32_t ready_mode(const struct progs *p)
+{
+	const struct features *f = p->features;
+
+	if (p->opts.cgroup || !features__has(f, FEAT_MULTI) || !features__has(f, FEAT_COOKIE))
+		return 0;
+	return MT_MODE_COOKIE | (features__has(f, FEAT_SLEEPABLE) ? MT_MODE_SLEEPABLE : 0);
+}
+
+static uint32_t ready_type(const char *name)
+{
+	return ends_with(name, "_s") ? MT_BPF_TRACE_UPROBE_SESSION : MT_BPF_TRACE_UPROBE_MULTI;
+}
+
+/* Before the load: what a clone would be, so that the verifier looks at it once. */
+static int make_ready(struct bpf_program *prog, uint32_t mode)
+{
+	size_t n = bpf_program__insn_cnt(prog);
+	struct bpf_insn *insns = malloc(n * sizeof(*insns));
+	int err;
+
+	if (!insns)
+		return -ENOMEM;
+	memcpy(insns, bpf_program__insns(prog), n * sizeof(*insns));
+	patch(insns, n, MT_PATCH_MODE, mode);
+	err = bpf_program__set_insns(prog, insns, n);
+	free(insns);
+	if (err)
+		return err;
+	if (mode & MT_MODE_SLEEPABLE)
+		bpf_program__set_flags(prog, BPF_F_SLEEPABLE);
+	return bpf_program__set_expected_attach_type(
+		prog, (enum bpf_attach_type)ready_type(bpf_program__name(prog)));
+}
+
+/* NAME_e and NAME_r are not wanted where sessions work and NAME_s is there. */
+static bool replaced(const struct progs *p, struct bpf_object *obj, const char *name)
+{
+	char s[32];
+
+	if (!features__has(p->features, FEAT_SESSION) ||
+	    !(ends_with(name, "_e") || ends_with(name, "_r")))
+		return false;
+	snprintf(s, sizeof(s), "%.*s_s", (int)strlen(name) - 2, name);
+	return bpf_object__find_program_by_name(obj, s) != NULL;
+}
+
+static int prepare(struct progs *p, struct bpf_object *obj, size_t layer, const char *only)
+{
+	uint32_t mode = layer == MERGED && !only ? ready_mode(p) : 0;
 	struct bpf_program *prog;
 	struct bpf_map *map;
 	int err;
@@ -142,10 +209,17 @@ static int prepare(struct progs *p, struct bpf_object *obj, const char *only)
 
 		if (only)
 			on = strcmp(only, name) == 0;
+		else if (layer == MERGED && replaced(p, obj, name))
+			on = false;
 		bpf_program__set_autoload(prog, on);
 		if (ends_with(name, "_s"))
 			bpf_program__set_expected_attach_type(
 				prog, (enum bpf_attach_type)MT_BPF_TRACE_UPROBE_SESSION);
+		if (!on || !mode || bpf_program__type(prog) != BPF_PROG_TYPE_KPROBE)
+			continue;
+		err = make_ready(prog, mode);
+		if (err)
+			return err;
 	}
 	bpf_object__for_each_map(map, obj)
 	{
@@ -180,7 +254,7 @@ static int load_one(struct progs *p, size_t layer, const char *only, struct bpf_
 	obj = bpf_object__open_mem(bytes, size, &o);
 	if (!obj)
 		return -errno;
-	err = prepare(p, obj, only);
+	err = prepare(p, obj, layer, only);
 	if (!err)
 		err = bpf_object__load(obj);
 	if (err) {
@@ -189,6 +263,38 @@ static int load_one(struct progs *p, size_t layer, const char *only, struct bpf_
 	}
 	*out = obj;
 	return add_obj(p, obj);
+}
+
+/* Everything as one object. Leaves nothing behind when that does not load. */
+static int load_merged(struct progs *p)
+{
+	uint32_t mode = ready_mode(p);
+	struct bpf_program *prog;
+	struct bpf_object *obj;
+	int err = load_one(p, MERGED, NULL, &obj);
+
+	if (err)
+		return err;
+	bpf_object__for_each_program(prog, obj)
+	{
+		const char *name = bpf_program__name(prog);
+		bool on = bpf_program__autoload(prog);
+		struct prog *g;
+
+		if (!on && !replaced(p, obj, name))
+			continue;
+		err = add_prog(p, on ? prog : NULL, name, NULL);
+		if (err)
+			return err;
+		g = &p->progs[p->n_progs - 1];
+		g->lazy = !on;
+		if (on && mode && bpf_program__type(prog) == BPF_PROG_TYPE_KPROBE) {
+			g->ready = true;
+			g->attach_type = ready_type(name);
+			g->mode = mode;
+		}
+	}
+	return 0;
 }
 
 static int load_layer(struct progs *p, size_t layer)
@@ -210,7 +316,7 @@ static int load_layer(struct progs *p, size_t layer)
 		}
 		return 0;
 	}
-	if (layer == 0)
+	if (layer == FIRST)
 		return err;
 	/* One of them does not load: find out which, keep the others. */
 	bytes = layers[layer].bytes(&size);
@@ -255,10 +361,22 @@ static int explain(int err)
 	return err;
 }
 
+static int load_layers(struct progs *p)
+{
+	size_t i;
+	int err = 0;
+
+	for (i = FIRST; i < MT_ARRAY_SIZE(layers) && !err; i++) {
+		err = load_layer(p, i);
+		if (err && i == FIRST)
+			explain(err);
+	}
+	return err;
+}
+
 int progs__load(const struct progs_opts *opts, const struct features *f, struct progs **out)
 {
 	struct progs *p = calloc(1, sizeof(*p));
-	size_t i;
 	int err;
 
 	*out = NULL;
@@ -267,16 +385,14 @@ int progs__load(const struct progs_opts *opts, const struct features *f, struct 
 	p->features = f;
 	p->opts = *opts;
 	libbpf_set_print(on_libbpf);
-	for (i = 0; i < MT_ARRAY_SIZE(layers); i++) {
-		err = load_layer(p, i);
-		if (err && i == 0) {
-			progs__free(p);
-			return explain(err);
-		}
-		if (err) {
-			progs__free(p);
-			return err;
-		}
+	err = load_merged(p);
+	if (err && !p->n_objs) {
+		pr_debug("not all programs load (%s): layer by layer", strerror(-err));
+		err = load_layers(p);
+	}
+	if (err) {
+		progs__free(p);
+		return err;
 	}
 	*out = p;
 	return 0;
@@ -306,32 +422,41 @@ int progs__map(const struct progs *p, const char *name)
 	return bpf_object__find_map_fd_by_name(p->objs[0], name);
 }
 
-static const struct prog *find(const struct progs *p, const char *name)
+static void load_lazy(struct progs *p, struct prog *g)
+{
+	struct bpf_object *obj = NULL;
+	int err = load_one(p, MERGED, g->name, &obj);
+
+	g->lazy = false;
+	if (err)
+		g->why = strdup(strerror(-err));
+	else
+		g->base = bpf_object__find_program_by_name(obj, g->name);
+}
+
+static const struct prog *find(struct progs *p, const char *name)
 {
 	size_t i;
 
-	for (i = 0; i < p->n_progs; i++)
-		if (strcmp(p->progs[i].name, name) == 0)
-			return &p->progs[i];
+	for (i = 0; i < p->n_progs; i++) {
+		struct prog *g = &p->progs[i];
+
+		if (strcmp(g->name, name) != 0)
+			continue;
+		if (g->lazy)
+			load_lazy(p, g);
+		return g;
+	}
 	return NULL;
 }
 
-const char *progs__why(const struct progs *p, const char *name)
+const char *progs__why(struct progs *p, const char *name)
 {
 	const struct prog *g = find(p, name);
 
 	if (!g)
 		return "no such program";
 	return g->base ? NULL : g->why;
-}
-
-static void patch(struct bpf_insn *insns, size_t n, uint32_t magic, uint32_t value)
-{
-	size_t i;
-
-	for (i = 0; i < n; i++)
-		if (insns[i].code == (BPF_ALU64 | BPF_MOV | BPF_K) && insns[i].imm == (__s32)magic)
-			insns[i].imm = (__s32)value;
 }
 
 static int make_clone(struct progs *p, const struct prog *g, uint32_t attach_type, uint32_t site,
@@ -371,6 +496,8 @@ int progs__clone(struct progs *p, const char *name, uint32_t attach_type, uint32
 
 	if (!g || !g->base)
 		return -ENOENT;
+	if (g->ready && g->attach_type == attach_type && g->mode == mode)
+		return bpf_program__fd(g->base);
 	if (cookie)
 		site = 0;
 	for (i = 0; i < p->n_clones; i++)

@@ -1,0 +1,263 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the parts of the bench and prints one Markdown table.
+
+Machines are shared and noisy: every figure is the median of several repeats,
+what is compared is measured in turn within one run, and CPU time is used
+where it says the same as wall-clock time.
+"""
+import argparse
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+
+import jobs
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+class Table:
+    def __init__(self):
+        self.rows = []
+
+    def add(self, what, figure, goal, how):
+        self.rows.append((what, figure, goal, how))
+        print(f"  {what}: {figure} {goal}", file=sys.stderr, flush=True)
+
+    def print(self):
+        print("| what | figure | ratio or goal | how measured |\n|---|---|---|---|")
+        for r in self.rows:
+            print("| " + " | ".join(r) + " |")
+
+
+def verdict(ok, goal):
+    return f"goal {goal}: {'met' if ok else '**missed**'}"
+
+
+def tool(opts, name, *args):
+    """Lines "key<TAB>number" of a bench program: {key: [numbers]}."""
+    path = os.path.join(opts.build, "tests", "bench", name)
+    out = subprocess.run([path, *map(str, args)], check=True, text=True,
+                         stdout=subprocess.PIPE).stdout
+    res = {}
+    for line in out.splitlines():
+        key, value = line.split("\t")
+        res.setdefault(key, []).append(float(value))
+    return res
+
+
+def spread(values, fmt):
+    return f"{statistics.median(values):{fmt}} ({min(values):{fmt}}–{max(values):{fmt}})"
+
+
+# ---- parts ----
+
+PROBE_ROWS = [  # case, what it is compared with
+    ("emulated: empty, multi", "emulated: no probe"),
+    ("emulated: empty, perf", "emulated: empty, multi"),
+    ("stepped: empty, multi", "emulated: empty, multi"),
+    ("emulated: empty session", "emulated: empty, multi"),
+    ("emulated: empty entry and uretprobe", "emulated: empty session"),
+    ("emulated: PTA, other process", "emulated: empty, multi"),
+    ("emulated: HAL session, other process", "emulated: empty, multi"),
+    ("emulated: PTA, recorded", "emulated: empty, multi"),
+    ("emulated: PTA, recorded, perf", "emulated: empty, perf"),
+    ("stepped: PTA, recorded", "stepped: empty, multi"),
+    ("emulated: HAL session, recorded", "emulated: empty session"),
+    ("emulated: HAL entry and uretprobe, recorded", "emulated: empty entry and uretprobe"),
+    ("emulated: HAL entry and ret site, recorded", "emulated: HAL session, recorded"),
+]
+
+
+def part_probe(opts, table):
+    res = tool(opts, "bench-probe", 3 if opts.quick else 7, 20000 if opts.quick else 50000)
+    for case, base in PROBE_ROWS:
+        if case not in res:
+            table.add(f"probe, {case}", "–", "not on this kernel", "")
+            continue
+        ns, than = statistics.median(res[case]), statistics.median(res[base])
+        ratio = "" if base.endswith("no probe") else f"{ns / than:.2f} × “{base}”"
+        table.add(f"probe, {case}", f"{ns:.0f} ns a call", ratio,
+                  "CPU time of the probed thread, one process probed from another")
+
+
+def part_attach(opts, table):
+    n = 3 if opts.quick else 7
+    res = tool(opts, "bench-attach", n)
+    how = f"median of {n}, (smallest–largest)"
+    table.add("attach 100 probes of one file", spread(res["attach"], ".0f") + " ms",
+              verdict(statistics.median(res["attach"]) <= 50, "≤ 50 ms"),
+              "symbols, sites, maps, link; " + how)
+    table.add("detach one link of 100 probes", spread(res["detach"], ".0f") + " ms",
+              verdict(statistics.median(res["detach"]) <= 20, "≤ 20 ms"),
+              f"a link of 1 probe, a grace period of the kernel: {spread(res['floor'], '.0f')} ms; "
+              + how)
+    table.add("load the BPF programs", spread(res["load"], ".0f") + " ms", "", how)
+    runs = {}
+    with jobs.Sim(opts, ["--threads", "2", "--rate", "1000"]) as sim:
+        for _ in range(n):
+            for name, env in (("", {}), (" (perf uprobes)", {"MEMTAP_DISABLE": "multi"})):
+                if env and (opts.quick or len(runs.get(name, [])) >= 2):
+                    continue
+                runs.setdefault(name, []).append(jobs.record(opts, sim.pid, seconds=0.5, env=env))
+    for name, rs in runs.items():
+        probes = rs[0].summary["probes"]
+        goal50 = "" if name else verdict(statistics.median([r.summary["attach_ms"] for r in rs])
+                                         <= 50, "≤ 50 ms")
+        med = statistics.median([r.summary["detach_ms"] for r in rs])
+        table.add(f"attach the default set, {probes} probes{name}",
+                  spread([r.summary["attach_ms"] for r in rs], ".0f") + " ms", goal50,
+                  "files found, scanned and probed; sim-train, " + how)
+        table.add(f"detach the default set{name}",
+                  spread([r.summary["detach_ms"] for r in rs], ".0f") + " ms",
+                  verdict(med <= 100, "≤ 100 ms"), "links closed by threads; " + how)
+        table.add(f"start to “all probes attached”{name}",
+                  spread([r.ready * 1000 for r in rs], ".0f") + " ms", "",
+                  "from exec, loading of the programs included; " + how)
+
+
+def part_memory(opts, table):
+    with jobs.Sim(opts, ["--threads", "2", "--rate", "1000"]) as sim:
+        r = jobs.record(opts, sim.pid, seconds=2, look=jobs.memory_of)
+    total, ring, anon, files = r.looked
+    table.add("memory at rest", f"{total / 1024:.0f} MiB resident", "",
+              f"of it {ring / 1024:.0f} MiB ring (mapped, the kernel's), {anon / 1024:.0f} MiB own, "
+              f"{files / 1024:.0f} MiB files")
+
+
+def part_loader(opts, table):
+    events = 1000000 if opts.quick else 3000000
+    cases = [("CSV, no trace events", "workspace", [], 1.5),
+             ("CSV and trace, pool records", "pool", [], 1.5),
+             ("CSV and trace, mixed records", "mix", [], 1.5),
+             ("db, no trace events", "workspace", ["--data-format", "db"], None)]
+    res = {}
+    with jobs.Sim(opts, ["--threads", "1", "--rate", "10"]) as sim:
+        for _ in range(1 if opts.quick else 3):
+            for name, mode, more, _goal in cases:
+                n = events // 4 if more else events
+                got = {}
+
+                def feed(pid):
+                    got.update(tool(opts, "bench-feed", pid, sim.pid, mode, n))
+
+                r = jobs.record(opts, sim.pid, seconds=None, more=more, look=feed, pin=True)
+                if not r.summary["accounting"]["exact"] or r.summary["accounting"]["lost"]:
+                    raise RuntimeError(f"{name}: not all of the records arrived")
+                res.setdefault(name, []).append(got["events"][0] / got["cpu"][0] / 1e6)
+    for name, mode, _more, goal in cases:
+        med = statistics.median(res[name])
+        table.add(f"loader to {name}", spread(res[name], ".2f") + " M events/s/core",
+                  verdict(med >= goal, f"≥ {goal} M") if goal else "",
+                  "synthetic records into the ring of memtap record on one core, by its CPU time")
+
+
+def rate_pair(opts, args, n):
+    """Operations a second untraced and traced, in turn."""
+    plain, traced, runs = [], [], []
+    seconds = 2 if opts.quick else 4
+    for _ in range(n):
+        with jobs.Sim(opts, args, seconds=seconds) as sim:
+            plain.append(sim.rate())
+        with jobs.Sim(opts, args, seconds=seconds + 1) as sim:
+            r = jobs.record(opts, sim.pid, seconds=None, until=sim)
+            traced.append(sim.rate())
+            runs.append(r)
+    return plain, traced, runs
+
+
+def part_record(opts, table):
+    n = 1 if opts.quick else 3
+    for name, args in (("allocations only, 1 thread", ["--load", "--threads", "1"]),
+                       ("training pattern, 1 thread", ["--threads", "1"])):
+        plain, traced, runs = rate_pair(opts, args, n)
+        a, b = statistics.median(plain), statistics.median(traced)
+        events = sum(r.summary["accounting"]["seen"] for r in runs)
+        cpu = sum(r.summary["cpu_seconds"] for r in runs)
+        table.add(f"sim-train, {name}", f"{a / 1e6:.2f} → {b / 1e6:.2f} M operations/s",
+                  f"÷ {a / b:.1f}; {1e9 / b - 1e9 / a:.0f} ns an operation",
+                  f"untraced and traced in turn, medians of {n}; memtap: "
+                  f"{cpu / events * 1e6:.2f} µs CPU an event")
+
+
+def part_loss(opts, table):
+    cores = os.cpu_count()
+    seconds = 4 if opts.quick else 10
+    for name, args in (("allocations", ["--load"]), ("training pattern", [])):
+        with jobs.Sim(opts, [*args, "--threads", str(cores)]) as sim:
+            r = jobs.record(opts, sim.pid, seconds=seconds)
+        acc = r.summary["accounting"]
+        took = (r.summary["stopped_boot_ns"] - r.summary["attached_boot_ns"]) / 1e9
+        table.add(f"loss at full load, {name} on all {cores} cores",
+                  f"{acc['lost']} of {acc['seen']} events",
+                  verdict(acc["lost"] == 0, "0") + ("" if acc["exact"] else "; **not exact**"),
+                  f"{took:.0f} s, {acc['seen'] / took / 1e6:.2f} M events/s, memtap "
+                  f"{r.summary['cpu_seconds'] / took * 100:.0f} % of a core, "
+                  f"{r.summary['memory_kib'] / 1024:.0f} MiB at most")
+
+
+def part_real(opts, table):
+    """Rows of bench_real.py, which needs the real wheels: "what<TAB>figure<TAB>goal<TAB>how"."""
+    script = os.path.join(HERE, "bench_real.py")
+    if not os.path.exists(script):
+        table.add("training step of torch_npu", "–", "", "bench_real.py is not there")
+        return
+    done = subprocess.run([sys.executable, script, "--build", opts.build]
+                          + (["--quick"] if opts.quick else []), text=True,
+                          stdout=subprocess.PIPE, check=False)
+    rows = [line.split("\t") for line in done.stdout.splitlines() if line.count("\t") == 3]
+    for row in rows:
+        table.add(*row)
+    if done.returncode or not rows:
+        table.add("training step of torch_npu", "–", "", f"skipped (exit {done.returncode})")
+
+
+def part_writer(opts, table):
+    path = os.path.join(opts.build, "tests", "bench", "bench-writer")
+    out = subprocess.run([path, "500000" if opts.quick else "2000000"], check=True, text=True,
+                         stdout=subprocess.PIPE).stdout
+    for line in out.splitlines()[2:]:
+        name, _rows, rate, mbs, ns = [c.strip() for c in line.strip("|").split("|")]
+        table.add(f"writer, {name}", f"{rate} rows/s", f"{ns} ns a row",
+                  f"rows into files, CPU time; {mbs} MB/s")
+
+
+PARTS = {"probe": part_probe, "attach": part_attach, "memory": part_memory, "loader": part_loader,
+         "record": part_record, "loss": part_loss, "real": part_real, "writer": part_writer}
+
+
+def cpu_model():
+    with open("/proc/cpuinfo", encoding="utf-8") as f:
+        for line in f:
+            if line.startswith(("model name", "CPU part")):
+                return line.split(":", 1)[1].strip()
+    return "unknown"
+
+
+def main():
+    ap = argparse.ArgumentParser(prog="run.sh", description=__doc__.splitlines()[0])
+    ap.add_argument("--quick", action="store_true", help="fewer and shorter repeats")
+    ap.add_argument("--build", required=True, help=argparse.SUPPRESS)
+    ap.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
+    opts = ap.parse_args()
+    for p in opts.parts:
+        if p not in PARTS:
+            ap.error(f"no part {p}; there are {', '.join(PARTS)}")
+    if os.geteuid():
+        ap.error("needs root: BPF")
+    opts.build = os.path.abspath(opts.build)
+    table = Table()
+    with tempfile.TemporaryDirectory(prefix="memtap-bench-") as opts.tmp:
+        for p in opts.parts or [p for p in PARTS if p != "writer"]:
+            print(f"{p}:", file=sys.stderr)
+            PARTS[p](opts, table)
+    table.print()
+    print(f"\nLinux {platform.release()} {platform.machine()}, {os.cpu_count()} cores, "
+          f"{cpu_model()}{', quick run' if opts.quick else ''}.")
+
+
+if __name__ == "__main__":
+    main()
