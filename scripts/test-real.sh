@@ -55,7 +55,7 @@ for pair in "${pairs[@]}"; do
 		continue
 	fi
 	python3 "$top/tests/real/run.py" --run "$run" --build "$build" --label "$label " "${names[@]}" | tee "$log" |
-		grep -vE '^[0-9]+ passed, '
+		grep --line-buffered -vE '^[0-9]+ passed, '
 	status=${PIPESTATUS[0]}
 	line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1)
 	if [ -z "$line" ]; then
