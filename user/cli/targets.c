@@ -446,6 +446,17 @@ static bool is_linker(const char *base)
 	       fnmatch("ld-[0-9]*.so", base, 0) == 0;
 }
 
+static int same_pid(void *ctx, pid_t pid)
+{
+	return *(pid_t *)ctx == pid;
+}
+
+/* A process that has entered the cgroup since the start. */
+static bool in_cgroup(struct session *s, pid_t pid)
+{
+	return s->opts.cgroup && cgroup__each(s->opts.cgroup, same_pid, &pid) == 1;
+}
+
 void session__on_map(void *ctx, const struct map_event *e)
 {
 	struct session *s = ctx;
@@ -474,7 +485,7 @@ void session__on_map(void *ctx, const struct map_event *e)
 		scan__free(&c);
 		return;
 	}
-	if (!ours && !s->opts.all && !s->cfg.cgroup_id)
+	if (!ours && !s->opts.all && !in_cgroup(s, e->pid))
 		return;
 	m = (struct mapping){ .start = e->start, .end = e->start + e->len, .path = e->path };
 	fd = mapping__open(e->pid, &m);
