@@ -172,6 +172,20 @@ class Targets(BasicTest):
         for result in results:
             self.agree(result, job, from_start=False)
 
+    def test_two_recorders(self):
+        """The second one must not take the first one's breakpoints for the library's code."""
+        for args in (('--mindspore', '--no-torch'), ('--no-torch',), ()):
+            job = self.job('--seconds', LONG, '--rate', 800, *args)
+            self.pause(0.4)
+            both = [self.record('-p', job.pid)]
+            both.append(self.record('-p', job.pid))
+            self.pause(0.5)
+            results = [r.stop() for r in both]
+            self.stop(job)
+            for result in results:
+                self.agree(result, job, from_start=False)
+                self.assertNotIn('cannot be probed', result.stderr)
+
     def test_untouched_by_sigterm(self):
         job = self.job('--seconds', LONG, '--rate', 2000)
         self.pause(0.4)

@@ -390,7 +390,7 @@ int session__probe_targets(struct session *s)
 			refuse(s, c.pid,
 			       "its mappings may not be read; needs CAP_SYS_PTRACE (man memtap, "
 			       "CAPABILITIES)");
-		} else if (!err && !c.mapped && !c.ahead && s->opts.n_pids) {
+		} else if (!err && !c.mapped && !c.ahead && s->opts.n_pids && !s->t_attached) {
 			if (proc__has_program(c.pid))
 				snprintf(why, sizeof(why),
 					 "not an NPU process: none of %s is mapped or found where "
@@ -400,7 +400,7 @@ int session__probe_targets(struct session *s)
 			else
 				snprintf(why, sizeof(why), "has ended, or is a kernel thread");
 			err = refuse(s, c.pid, why);
-		} else if (!err && !c.mapped && s->opts.n_pids) {
+		} else if (!err && !c.mapped && s->opts.n_pids && !s->t_attached) {
 			pr_info("pid %d has no NPU library mapped yet: %zu files are probed ahead",
 				(int)c.pid, c.ahead);
 		}
@@ -437,6 +437,20 @@ static void note_late(struct session *s, const char *path, pid_t pid, uint64_t g
 		return;
 	s->late = p;
 	s->late[s->n_late++] = (struct late_lib){ strdup(path), pid, gap };
+}
+
+/* Notices of new mappings were lost: what they told of must be looked for. */
+void session__rescan(struct session *s)
+{
+	const struct probed_file *f;
+	size_t before = 0, i;
+
+	while (prober__file(s->prober, before))
+		before++;
+	session__probe_targets(s);
+	for (i = before; (f = prober__file(s->prober, i)); i++)
+		if (f->attached && f->attach_time > s->t_attached)
+			note_late(s, f->path, 0, f->attach_time - s->t_attached);
 }
 
 /* The dynamic linker is mapped once an exec: a new program has begun. */
