@@ -310,6 +310,15 @@ static void tick(struct session *s)
 		s->stopping = true;
 }
 
+static void read_maps(struct session *s)
+{
+	uint64_t lost = mapwatch__read(s->watch, session__on_map, s);
+
+	s->mapwatch_lost += lost;
+	if (lost)
+		session__rescan(s);
+}
+
 static void loop(struct session *s, int ep, int sig, int timer)
 {
 	/* Here and not earlier: a command that was started inherits nothing. */
@@ -334,7 +343,7 @@ static void loop(struct session *s, int ep, int sig, int timer)
 			}
 		}
 		if (maps)
-			s->mapwatch_lost += mapwatch__read(s->watch, session__on_map, s);
+			read_maps(s);
 		tick(s);
 	}
 }
