@@ -2,6 +2,7 @@
 """For the bench: trains from READY on until a line comes and notes when each step began and ended."""
 import sys
 import threading
+import time
 
 import account
 
@@ -17,10 +18,10 @@ stop = threading.Event()
 threading.Thread(target=lambda: (sys.stdin.readline(), stop.set()), daemon=True).start()
 A.ready(wait=False)
 while not stop.is_set():
-    t0 = account.boot()
+    t0, c0 = account.boot(), time.process_time_ns()
     optimizer.zero_grad()
     loss_of(model(x.npu()), y.npu()).backward()
     optimizer.step()
     A.npu.synchronize()
-    A.data['ops'].append([t0, account.boot()])
+    A.data['ops'].append([t0, account.boot(), time.process_time_ns() - c0])
 A.done()
