@@ -368,6 +368,9 @@ static void finish(struct session *s)
 	s->t_stop = clock__boot();
 	s->cfg.stopped = 1;
 	write_cfg(s);
+	if (!features__has(&s->features, FEAT_MULTI) && prober__attached(s->prober) > 20)
+		pr_info("detaching %zu perf uprobes; some kernels take up to 0.2 s for each",
+			prober__attached(s->prober));
 	t0 = clock__boot();
 	prober__detach(s->prober);
 	progs__lifecycle_stop(s->progs);
