@@ -18,7 +18,7 @@ _memtap()
 	--order) mapfile -t COMPREPLY < <(compgen -W 'time block' -- "$cur"); return ;;
 	--timeline) mapfile -t COMPREPLY < <(compgen -W 'real kernel' -- "$cur"); return ;;
 	--level) mapfile -t COMPREPLY < <(compgen -W '0 1 0,1' -- "$cur"); return ;;
-	--events) mapfile -t COMPREPLY < <(compgen -W 'alloc,free,launch alloc,free launch' -- "$cur"); return ;;
+	--events) mapfile -t COMPREPLY < <(compgen -W 'alloc,free,launch alloc,free launch access' -- "$cur"); return ;;
 	--device) mapfile -t COMPREPLY < <(compgen -W 'npu npu:0 cpu' -- "$cur"); return ;;
 	esac
 	case $cmd in
@@ -27,7 +27,7 @@ _memtap()
 		--ring-size --strict -q --quiet -v --verbose -h --help --' -- "$cur") ;;
 	probes)
 		if [[ $cur == -* ]]; then
-			mapfile -t COMPREPLY < <(compgen -W '-p --pid --derive -J --json -A --missing -h --help' -- "$cur")
+			mapfile -t COMPREPLY < <(compgen -W '-p --pid --derive -J --json -A --missing -T --try -h --help' -- "$cur")
 		else
 			mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		fi

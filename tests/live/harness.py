@@ -22,6 +22,7 @@ import readers
 
 BUILD = os.environ.get('MEMTAP_BUILD', '')
 LIMIT = 40  # seconds that any one step of a test may take
+LONG = 300  # seconds of a job that the test itself ends, however slow the machine
 ATTACHED = 'all probes attached'
 
 
@@ -34,7 +35,8 @@ def memtap():
 
 
 def sim(*parts):
-    return built('tests', 'sim', *parts)
+    """The simulated stack; of another build folder when memtap's own has none (sanitizers)."""
+    return os.path.join(os.environ.get('MEMTAP_SIM') or BUILD, 'tests', 'sim', *parts)
 
 
 def clock_offset():

@@ -10,6 +10,7 @@ import argparse
 import glob
 import importlib
 import os
+import signal
 import sys
 import time
 import unittest
@@ -21,6 +22,7 @@ def arguments():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument('--build', default=os.path.join(HERE, '..', '..', 'build'))
     p.add_argument('--list', action='store_true', help='names only')
+    p.add_argument('--sim', help='build folder that has the simulated stack (default: --build)')
     p.add_argument('--long', action='store_true', help='also the tests of 20 s and more')
     p.add_argument('--time', action='store_true', help='tell how long each took')
     p.add_argument('names', nargs='*')
@@ -68,9 +70,21 @@ def run_one(test):
     return 'ok', '', ''
 
 
+class Stopped:
+    """SIGTERM (of a CI's time limit, say) ends the test at hand, which then cleans up."""
+    now = False
+
+    def __init__(self, *_):
+        Stopped.now = True
+        raise SystemExit('stopped by SIGTERM')
+
+
 def main():
+    signal.signal(signal.SIGTERM, Stopped)
     a = arguments()
     os.environ['MEMTAP_BUILD'] = os.path.abspath(a.build)
+    if a.sim:
+        os.environ['MEMTAP_SIM'] = os.path.abspath(a.sim)
     if a.long:
         os.environ['MEMTAP_LONG'] = '1'
     sys.path.insert(0, HERE)
@@ -89,6 +103,8 @@ def main():
         print(f'{state} {name_of(test)}' + (f' ({text})' if text else '') + took, flush=True)
         if full:
             print(full, file=sys.stderr, flush=True)
+        if Stopped.now:
+            break
     print(f'{count["ok"]} passed, {count["FAIL"]} failed, {count["skip"]} skipped')
     return 1 if count['FAIL'] else 0
 

@@ -20,10 +20,11 @@ static void help(FILE *f)
 	fputs("Usage: memtap probes [OPTIONS] {-p PID | FILE...}\n"
 	      "\n"
 	      "List the probes that `record` would set: symbol, site, expected cost, why not.\n"
-	      "Nothing is attached.\n"
+	      "Nothing is attached, but with --try.\n"
 	      "\n"
 	      "  -p, --pid PID   libraries that a process has mapped or could load\n"
 	      "      --derive    print what is derived from FILE (a libtorch_npu.so)\n"
+	      "  -T, --try       attach each for a moment: attached or failed, and why\n"
 	      "  -J, --json      machine-readable\n"
 	      "  -A, --missing   also list probes that a library has no function for\n"
 	      "  -h, --help      this text\n"
@@ -33,9 +34,13 @@ static void help(FILE *f)
 }
 
 static const struct option longs[] = {
-	{ "pid", required_argument, NULL, 'p' }, { "derive", no_argument, NULL, 'D' },
-	{ "json", no_argument, NULL, 'J' },	 { "missing", no_argument, NULL, 'A' },
-	{ "help", no_argument, NULL, 'h' },	 { 0 },
+	{ "pid", required_argument, NULL, 'p' },
+	{ "derive", no_argument, NULL, 'D' },
+	{ "json", no_argument, NULL, 'J' },
+	{ "try", no_argument, NULL, 'T' },
+	{ "missing", no_argument, NULL, 'A' },
+	{ "help", no_argument, NULL, 'h' },
+	{ 0 },
 };
 
 struct look {
@@ -140,7 +145,7 @@ static void print_text(const struct prober *pr, bool missing)
 		size_t found = 0;
 
 		for (j = 0; j < f->n_reports; j++)
-			found += strcmp(f->reports[j].state, "found") == 0;
+			found += strcmp(f->reports[j].state, "missing") != 0;
 		printf("%s: %zu of %zu wanted functions found\n", f->path, found, f->n_reports);
 		for (j = 0; j < f->n_reports; j++) {
 			const struct probe_report *r = &f->reports[j];
@@ -196,10 +201,12 @@ int cmd_probes(int argc, char **argv)
 	struct features f = { { 0 } };
 	struct look l = { 0 };
 	bool json = false, derive = false, missing = false;
+	struct progs_opts po = { .ring_bytes = 65536 };
+	struct progs *progs = NULL;
 	int opt, err = 0;
 	char *end;
 
-	while ((opt = getopt_long(argc, argv, "p:JAh", longs, NULL)) != -1) {
+	while ((opt = getopt_long(argc, argv, "p:JATh", longs, NULL)) != -1) {
 		switch (opt) {
 		case 'p':
 			l.pid = (pid_t)strtol(optarg, &end, 10);
@@ -213,6 +220,9 @@ int cmd_probes(int argc, char **argv)
 			break;
 		case 'J':
 			json = true;
+			break;
+		case 'T':
+			opts.dry_run = false;
 			break;
 		case 'A':
 			missing = true;
@@ -234,7 +244,12 @@ int cmd_probes(int argc, char **argv)
 				err = -EINVAL;
 		return err ? EXIT_FAIL : EXIT_OK;
 	}
-	l.prober = prober__new(NULL, &f, &opts);
+	if (!opts.dry_run) {
+		features__probe(&f);
+		if (progs__load(&po, &f, &progs))
+			return EXIT_FAIL;
+	}
+	l.prober = prober__new(progs, &f, &opts);
 	if (!l.prober)
 		return EXIT_FAIL;
 	if (l.pid)
@@ -249,5 +264,6 @@ int cmd_probes(int argc, char **argv)
 	else
 		print_text(l.prober, missing);
 	prober__free(l.prober);
+	progs__free(progs);
 	return err ? EXIT_FAIL : EXIT_OK;
 }

@@ -208,7 +208,7 @@ static int prepare(struct progs *p, struct bpf_object *obj, size_t layer, const 
 /* One object; `only` restricts it to one program. */
 static int load_one(struct progs *p, size_t layer, const char *only, struct bpf_object **out)
 {
-	struct bpf_object *obj;
+	struct bpf_object *obj = NULL;
 	size_t size;
 	const void *bytes = layers[layer].bytes(&size);
 	LIBBPF_OPTS(bpf_object_open_opts, o, .object_name = layers[layer].name);
@@ -234,7 +234,7 @@ static int load_merged(struct progs *p)
 {
 	uint32_t mode = ready_mode(p);
 	struct bpf_program *prog;
-	struct bpf_object *obj;
+	struct bpf_object *obj = NULL;
 	int err = load_one(p, MERGED, NULL, &obj);
 
 	if (err)
