@@ -115,7 +115,10 @@ static void from_call(const struct mt_call *c, struct event *e)
 		e->device = (int32_t)c->a[2];
 		e->allocated = (int64_t)c->a[3];
 		e->reserved = (int64_t)c->a[4];
-		if (e->reserved)
+		/* The probe of free is at its entry, before it is subtracted. */
+		if (c->h.fn == MT_FN_PTA_FREE)
+			e->allocated -= e->size;
+		if (e->reserved > 0 && e->allocated >= 0 && e->allocated <= e->reserved)
 			e->flags |= EVF_TOTALS;
 		break;
 	default:
@@ -124,6 +127,8 @@ static void from_call(const struct mt_call *c, struct event *e)
 	if (e->kind == EV_HAL_ALLOC && e->ret) {
 		e->flags |= c->a[0] == MT_REFUSED_ALONE ? EVF_ALONE : 0;
 		e->addr = 0;
+	} else if (e->kind == EV_HAL_ALLOC && (c->a[4] & MT_HAL_SEGMENT)) {
+		e->flags |= EVF_SEGMENT;
 	}
 }
 
@@ -244,6 +249,17 @@ enum pta_layout pta_learner__feed(struct pta_learner *l, const struct mt_pta *r)
 	else if (is_free && (r->raw[2] == 2 || (r->raw[2] == 1 && r->raw[3] == 0)))
 		l->layout = PTA_LAYOUT_B;
 	return l->layout;
+}
+
+const char *pta__implausible_call(const struct mt_call *c)
+{
+	if (!c->a[0])
+		return "address of a block is 0";
+	if (!c->a[1] || c->a[1] % 512)
+		return "size of a block is no multiple of 512";
+	if ((int32_t)c->a[2] < 0 || (int32_t)c->a[2] > 1023)
+		return "no such device";
+	return NULL;
 }
 
 #define PRIVATE_USE1 20 /* c10::DeviceType of torch_npu, torch 2.x */

@@ -256,6 +256,10 @@ static void on_hal_alloc(struct model *m, struct process *p, const struct event 
 		r.owner = owner_of(e->module);
 		r.page_type = page_text(e->page);
 		r.alloc_type = e->flags & EVF_CREATE ? "create" : "alloc";
+		if (p->segments && (e->flags & EVF_SEGMENT)) {
+			r.attrs |= ATTR_NOTE;
+			r.note = "segment";
+		}
 	}
 	model__emit(m, p, &r, true);
 }

@@ -331,7 +331,7 @@ __attribute__((noinline, noclone)) void DeviceCachingAllocator::free_block(Block
 	bump(stats.active, &pool, -1);
 	bump(stats.active_bytes, &pool, -n);
 	bump(stats.requested_bytes, &pool, -static_cast<int64_t>(requested));
-#if SIM_LAYOUT != LAYOUT_C10
+#if SIM_LAYOUT > LAYOUT_C10
 	emit::memory({ "pta_block_free", CACHING, MemoryDataType::MEMORY_BLOCK_FREE, allocator_type,
 		       device, ptr, n, requested, stats.allocated_bytes[AGGREGATE].current,
 		       stats.reserved_bytes[AGGREGATE].current,
