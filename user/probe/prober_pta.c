@@ -127,11 +127,11 @@ int prober__withdraw(struct prober *pr, unsigned int no, const char *why)
 	/* First the other way, then this one ends: between them nothing is unseen. */
 	if (report)
 		err = fall_back(pr, f);
+	f->instead_time = clock__boot();
 	each_attached(f, !report, "withdrawn");
 	attach__remove(pr->attach, group_of(f, report ? MT_FN_PTA_REPORT : MT_FN_PTA_ALLOC));
 	file__count(f);
 	f->segments = err != 0;
-	f->instead_time = clock__boot();
 	f->instead = err ? "the driver's segments" : "the allocator's own functions";
 	pr_warn("%s: probe of its allocator withdrawn: %s; from here on %s", f->path, why,
 		err ? "its tensors are not seen" : "the allocator's own functions are probed");

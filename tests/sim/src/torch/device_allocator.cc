@@ -260,8 +260,9 @@ __attribute__((noinline, noclone)) Block *DeviceCachingAllocator::malloc(int dev
 	return alloc_found_block(b, orig_size, size, device, allocator_type);
 }
 
-__attribute__((noinline, noclone)) void DeviceCachingAllocator::free(Block *block,
-								     uint8_t allocator_type)
+/* One exit, as in every released library: not a jump to the unlocking. */
+__attribute__((noinline, noclone, optimize("no-optimize-sibling-calls", "no-reorder-blocks"))) void
+DeviceCachingAllocator::free(Block *block, uint8_t allocator_type)
 {
 	std::lock_guard<std::recursive_mutex> guard(mutex);
 
