@@ -117,7 +117,9 @@ static void from_call(const struct mt_call *c, struct event *e)
 		e->reserved = (int64_t)c->a[4];
 		/* The probe of free is at its entry, before it is subtracted. */
 		if (c->h.fn == MT_FN_PTA_FREE)
-			e->allocated -= e->size;
+			e->allocated = e->size >= 0 && e->allocated >= e->size
+					       ? e->allocated - e->size
+					       : -1;
 		if (e->reserved > 0 && e->allocated >= 0 && e->allocated <= e->reserved)
 			e->flags |= EVF_TOTALS;
 		break;
@@ -161,7 +163,8 @@ static void from_pta(const struct mt_pta *r, enum pta_layout layout, struct even
 
 	e->begin = r->h.time;
 	e->addr = r->ptr;
-	e->size = r->size < 0 ? -r->size : r->size;
+	/* The lowest number has no opposite: it stays negative, and is refused. */
+	e->size = r->size < 0 && r->size != INT64_MIN ? -r->size : r->size;
 	e->device = (int8_t)r->raw[1];
 	e->allocated = r->allocated;
 	e->reserved = r->reserved;
@@ -181,6 +184,23 @@ static void from_pta(const struct mt_pta *r, enum pta_layout layout, struct even
 		return;
 	}
 	e->kind = type == 0 ? EV_PTA_MALLOC : type == 1 ? EV_PTA_FREE : EV_PTA_BLOCK_FREE;
+}
+
+/* No block is that large, and sums would overflow: the target's memory held nonsense. */
+static bool size_is_wrong(const struct event *e)
+{
+	switch (e->kind) {
+	case EV_HAL_ALLOC:
+	case EV_HOST_REG:
+	case EV_PTA_MALLOC:
+	case EV_PTA_FREE:
+	case EV_PTA_BLOCK_FREE:
+	case EV_WS:
+	case EV_MS_ALLOC:
+		return !e->ret && (e->size < 0 || e->size >= (int64_t)1 << 56);
+	default:
+		return false;
+	}
 }
 
 int event__decode(const void *rec, size_t size, enum pta_layout layout, struct event *e)
@@ -234,7 +254,7 @@ int event__decode(const void *rec, size_t size, enum pta_layout layout, struct e
 	default:
 		return -EBADMSG;
 	}
-	return e->kind == EV_NONE ? -EBADMSG : 0;
+	return e->kind == EV_NONE || size_is_wrong(e) ? -EBADMSG : 0;
 }
 
 enum pta_layout pta_learner__feed(struct pta_learner *l, const struct mt_pta *r)
