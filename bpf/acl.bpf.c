@@ -98,6 +98,25 @@ static __always_inline void acl_name_leave(struct pt_regs *ctx, __u32 session)
 MT_PAIR(acl_name)
 
 /*
+ * Segments of torch_npu's caching allocator: by policy 0, with the 1G setting 6;
+ * its workspaces by policy 1 (ascend-abi.md 2.7.5).
+ */
+static __always_inline void note_segment(struct pt_regs *ctx, struct probe *p)
+{
+	struct mt_guard *g;
+
+	if (p->site->arg[2] >= 0) {
+		__u32 policy = ctx_arg(ctx, p->site->arg[2], p->sp);
+
+		if (policy != 0 && policy != 6)
+			return;
+	}
+	g = guard__mine(p, MT_GUARD_ALLOC);
+	if (g)
+		g->segment = 1;
+}
+
+/*
  * Allocation calls of acl and rt. No record of their own: they only decide
  * whether refused halMemAlloc calls inside were an out-of-memory.
  */
@@ -112,6 +131,8 @@ static __always_inline int acl_alloc_enter(struct pt_regs *ctx)
 		stat_inc(&p, nested);
 		return 0;
 	}
+	if (p.site->flags & MT_SITE_SEGMENT)
+		note_segment(ctx, &p);
 	return 1;
 }
 

@@ -25,6 +25,13 @@ static __always_inline void note_refusal(struct probe *p, struct mt_inflight *f,
 	g->fn = p->site->fn;
 }
 
+static __always_inline __u64 segment_around(struct probe *p)
+{
+	struct mt_guard *g = guard__around(p, MT_GUARD_ALLOC);
+
+	return g && g->segment ? MT_HAL_SEGMENT : 0;
+}
+
 static __always_inline int hal_alloc_enter(struct pt_regs *ctx)
 {
 	struct mt_inflight f = {};
@@ -57,6 +64,8 @@ static __always_inline void hal_alloc_leave(struct pt_regs *ctx, __u32 session)
 		stat_inc(&p, seen);
 		probe__lose(&p, MT_LOSS_FAULT, dev);
 		return;
+	} else {
+		f.a[4] = segment_around(&p);
 	}
 	emit_call(&p, p.now, &f, ret, dev);
 }
@@ -101,6 +110,8 @@ static __always_inline void hal_create_leave(struct pt_regs *ctx, __u32 session)
 		stat_inc(&p, seen);
 		probe__lose(&p, MT_LOSS_FAULT, dev);
 		return;
+	} else {
+		f.a[4] |= segment_around(&p);
 	}
 	emit_call(&p, p.now, &f, ret, dev);
 }

@@ -44,6 +44,9 @@ enum mt_rec {
 /* a0 of a HAL call that failed: 1 = out of memory outside of any allocation call of acl or rt. */
 #define MT_REFUSED_ALONE 1
 
+/* a4 of a HAL allocation: made inside an acl call that torch_npu makes for a segment. */
+#define MT_HAL_SEGMENT (1ULL << 32)
+
 #define MT_F_TRUNC  0x01 /* the text was longer than its room */
 #define MT_F_NOTEXT 0x02 /* the text could not be read */
 #define MT_F_STALE  0x04 /* in-flight state of this key was overwritten before */
@@ -56,7 +59,7 @@ enum mt_fn {
 	MT_FN_NONE = 0,
 	/* HAL: a0 = address or handle, a1 = size, a2 = flag (alloc) or
 	 * side | devid << 32 (create), a3 = module_id | pg_type << 32 (create),
-	 * a4 = mem_type (create) */
+	 * a4 = mem_type (create) | MT_HAL_SEGMENT */
 	MT_FN_HAL_ALLOC,
 	MT_FN_HAL_FREE,     /* a0 = address */
 	MT_FN_HAL_CREATE,
@@ -83,7 +86,8 @@ enum mt_fn {
 	MT_FN_MS_ALLOC,
 	MT_FN_MS_FREE,
 	/* fall-backs of torch_npu: a0 = address, a1 = size, a2 = device,
-	 * a3 = allocator object */
+	 * a3, a4 = bytes allocated, reserved as the allocator counts them: at the
+	 * return of malloc, at the entry of free; 0 = not readable */
 	MT_FN_PTA_ALLOC,
 	MT_FN_PTA_FREE,
 	MT_FN_PTA_REPORT,   /* struct mt_pta */
@@ -225,6 +229,7 @@ struct mt_site {
 
 #define MT_SITE_RC_ADDR 0x0001 /* allocators: the result is the address itself */
 #define MT_SITE_GUARD   0x0004 /* Python marks: the returns are probed, nesting can be told */
+#define MT_SITE_SEGMENT 0x0008 /* allocation calls as torch_npu makes them; arg[2] = policy */
 #define MT_SITE_NOTIFY  0x0002 /* h.time is that of the entry, not of the return */
 
 struct mt_cfg {
@@ -270,7 +275,8 @@ struct mt_guard {
 	__u32 pair;
 	__u32 refused;      /* MT_GUARD_ALLOC: halMemAlloc calls that ran out of memory */
 	__u64 size, flag;   /* of the last of them */
-	__u64 fn;
+	__u32 fn;
+	__u32 segment;      /* MT_GUARD_ALLOC: as torch_npu calls it for a segment */
 };
 
 _Static_assert(sizeof(struct mt_site) == 24, "site");

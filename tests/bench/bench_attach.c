@@ -77,7 +77,7 @@ static double floor_of(struct progs *p, const struct features *f, int fd,
 	uint64_t t0;
 	double ms;
 
-	attach__file(a, fd, 1, &r, 1);
+	attach__file(a, fd, &r, 1);
 	t0 = clock__boot();
 	attach__detach(a);
 	ms = (double)(clock__boot() - t0) / 1e6;
@@ -100,7 +100,7 @@ static int round_of(const struct features *f, int fd)
 	t1 = clock__boot();
 	a = attach__new(p, f);
 	err = plan(p, fd, features__has(f, FEAT_SESSION), r, &n);
-	failed = err ? 0 : attach__file(a, fd, 1, r, n);
+	failed = err ? 0 : attach__file(a, fd, r, n);
 	t2 = clock__boot();
 	attach__detach(a);
 	t3 = clock__boot();

@@ -194,7 +194,7 @@ static int attach_memtap(struct bench *b, const struct bench_case *c)
 	}
 	if (c->ours)
 		bpf_map_update_elem(progs__map(b->progs, "targets"), &b->tgid, &t, BPF_ANY);
-	return attach__file(c->perf ? b->perf : b->multi, b->exe, 1, r, n) ? -EINVAL : 0;
+	return attach__file(c->perf ? b->perf : b->multi, b->exe, r, n) ? -EINVAL : 0;
 }
 
 static int attach_empty(struct bench *b, const struct bench_case *c, int fd[2])

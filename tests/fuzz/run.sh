@@ -11,7 +11,9 @@ clang=${CLANG:-$(command -v clang-14 || command -v clang)} || {
 	exit 77
 }
 out=$(mktemp -d)
-trap 'rm -rf "$out"' EXIT
+FUZZ_WORK=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d) # files of a target, in memory
+export FUZZ_WORK
+trap 'rm -rf "$out" "$FUZZ_WORK"' EXIT
 mkdir "$out/corpus"
 case $name in
 elf) sources=("$src"/user/probe/{arg,derive,elf,elf_guard,elf_sym,fde,func,insn_a64,insn_x86,pymethod,scan,site,site_ret}.c
@@ -25,6 +27,10 @@ elf) sources=("$src"/user/probe/{arg,derive,elf,elf_guard,elf_sym,fde,func,insn_
 			done
 		done
 	fi ;;
+record) sources=("$src"/user/{model,base}/*.c "$src"/user/capture/decode.c "$src"/user/output/{attr,codec,text}.c) libs=() ;;
+ldcache) sources=("$src"/user/target/ldcache.c "$src"/user/base/*.c) libs=()
+	[ $# -gt 0 ] || head -c 65536 /etc/ld.so.cache >"$out/corpus/ld.so.cache" ;;
+journal) sources=("$src"/user/{output,base}/*.c "$src"/user/model/row.c) libs=(-lsqlite3) ;;
 *) echo "no such target: $name" >&2; exit 2 ;;
 esac
 "$clang" -g -O1 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
@@ -33,6 +39,6 @@ esac
 cd "$out"
 ./fuzz -max_total_time="$seconds" -max_len=131072 -timeout=20 -print_final_stats=1 corpus || {
 	echo "the input that failed is kept in ${MEMTAP_FUZZ_KEEP:=$(mktemp -d)}"
-	cp crash-* timeout-* oom-* "$MEMTAP_FUZZ_KEEP"/ 2>/dev/null
+	cp crash-* leak-* timeout-* oom-* "$MEMTAP_FUZZ_KEEP"/ 2>/dev/null
 	exit 1
 }

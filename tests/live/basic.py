@@ -7,12 +7,12 @@ from harness import LiveTest, LONG
 
 class BasicTest(LiveTest):
     def agree(self, result, jobs, layout='c', visible=None, from_start=True, lossless=True, rc=0,
-              least=100, skip=(), block_order=False, edge=None, **kw):
+              least=100, skip=(), block_order=False, edge=None, shared=False, **kw):
         """Fails unless the files say exactly what happened. The report of the comparison."""
         self.assertEqual(result.rc, rc, result.stderr)
         self.assertIsNotNone(result.summary, result.stderr)
         records = self.records(jobs)
-        rules = T.Rules(layout=layout, visible=visible, from_start=from_start)
+        rules = T.Rules(layout=layout, visible=visible, from_start=from_start, shared=shared)
         report = C.compare(result.rows, records, result.summary, rules, skip=skip, **kw)
         bad = list(report)
         bad += C.invariants(result.rows, block_order=block_order)

@@ -72,8 +72,9 @@ class Expected:
 class Rules:
     """What depends on the run: layout of torch_npu, visible devices, what the recorder could learn."""
 
-    def __init__(self, layout='c', visible=None, from_start=True, attached=0, levels=(0, 1)):
+    def __init__(self, layout='c', visible=None, from_start=True, attached=0, levels=(0, 1), shared=False):
         self.layout, self.from_start, self.attached = layout, from_start, attached
+        self.shared = shared  # several threads allocate on one device
         self.logical = {p: l for l, p in enumerate(visible)} if visible else None
 
     def device_of(self, phys):
@@ -156,6 +157,13 @@ def pta(rules, r, out):
     fields = {'size': r['size'], 'device': str(r['device'])}
     event = 'MALLOC' if fn.endswith('malloc') else 'FREE'
     attrs = {}
+    if rules.layout == 'opaque':
+        return
+    if rules.layout == 'none':
+        if fn in ('pta_malloc', 'pta_free'):
+            out.append(Expected(r, event, 'PTA', r['out'], RETURN if event == 'MALLOC' else ENTRY, fields,
+                                check=function_totals(rules, r)))
+        return
     if fn in ('pta_malloc', 'pta_free'):
         type_ = 'PTA'
         fields.update(total=r['reserved'], used=r['alloc'])
@@ -172,6 +180,19 @@ def pta(rules, r, out):
     else:
         return
     out.append(Expected(r, event, type_, r['out'], INSIDE, fields, attrs))
+
+
+def function_totals(rules, r):
+    """Read behind the allocator's lock: of this moment only if nobody else uses the device."""
+    def check(row):
+        if row['attr'].keys() & {'active', 'stream'}:
+            return 'attributes that the functions do not tell'
+        if rules.shared:
+            ok = row['total'] is None or 0 <= row['used'] <= row['total']
+        else:
+            ok = (row['total'], row['used']) == (r['reserved'], r['alloc'])
+        return None if ok else f'total {row["total"]} used {row["used"]}, truth {r["reserved"]} {r["alloc"]}'
+    return check
 
 
 def launch(rules, devices, r, out, stream_ids, stubs):

@@ -27,6 +27,9 @@ RUNS = [
     ({'SIM_FAIL_CREATE': '5', 'PYTORCH_NPU_ALLOC_CONF': 'expandable_segments:True'},
      '--steps 40 --threads 2 --oom --empty-cache 3'),
     ({'ASCEND_RT_VISIBLE_DEVICES': '5,2'}, '--steps 20 --devices 2 --threads 2'),
+    ({}, '--layout none --steps 60 --threads 3 --devices 2 --oom --empty-cache 7'),
+    ({'TASK_QUEUE_ENABLE': '2'}, '--layout opaque --steps 20'),
+    ({'SIM_BAD_REPORT': '9'}, '--steps 20 --threads 2'),
     ({}, '--steps 10 --ranks 3 --devices 3'),
     ({}, '--steps 10 --exec'),
     ({}, '--steps 40 --mindspore --threads 2'),
@@ -35,7 +38,8 @@ RUNS = [
 ]
 
 # layout: (reported layout, call sites)
-DERIVED = {'a': ('A', 3), 'b': ('B', 6), 'c': ('C', 8), 'c_symtab': ('C', 8), 'c10': (None, None)}
+DERIVED = {'a': ('A', 3), 'b': ('B', 6), 'c': ('C', 8), 'c_symtab': ('C', 8), 'c10': (None, None),
+           'none': (None, None)}
 
 
 def run(build, env, args, bad):

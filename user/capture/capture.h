@@ -53,6 +53,7 @@ enum event_kind {
 #define EVF_LATE 0x80u /* handed out behind its time window */
 #define EVF_LAYOUT_B 0x100u /* EV_WS without reserved and active (2.7.1) */
 #define EVF_PY 0x200u
+#define EVF_SEGMENT 0x800u /* HAL: inside an acl call as torch_npu makes it for a segment */
 #define EVF_ALONE 0x400u /* HAL: out of memory, and no enclosing call to report it */
 
 struct event {
@@ -92,6 +93,8 @@ struct pta_learner {
 enum pta_layout pta_learner__feed(struct pta_learner *l, const struct mt_pta *r);
 /* Is a record plausible at all (design.md, PTA self-check)? NULL or what is wrong. */
 const char *pta__implausible(const struct mt_pta *r, enum pta_layout layout);
+/* The same for a call of DeviceCachingAllocator::malloc or ::free. */
+const char *pta__implausible_call(const struct mt_call *c);
 
 /* ---- drain ---- */
 

@@ -115,7 +115,12 @@ static void from_call(const struct mt_call *c, struct event *e)
 		e->device = (int32_t)c->a[2];
 		e->allocated = (int64_t)c->a[3];
 		e->reserved = (int64_t)c->a[4];
-		if (e->reserved)
+		/* The probe of free is at its entry, before it is subtracted. */
+		if (c->h.fn == MT_FN_PTA_FREE)
+			e->allocated = e->size >= 0 && e->allocated >= e->size
+					       ? e->allocated - e->size
+					       : -1;
+		if (e->reserved > 0 && e->allocated >= 0 && e->allocated <= e->reserved)
 			e->flags |= EVF_TOTALS;
 		break;
 	default:
@@ -124,6 +129,8 @@ static void from_call(const struct mt_call *c, struct event *e)
 	if (e->kind == EV_HAL_ALLOC && e->ret) {
 		e->flags |= c->a[0] == MT_REFUSED_ALONE ? EVF_ALONE : 0;
 		e->addr = 0;
+	} else if (e->kind == EV_HAL_ALLOC && (c->a[4] & MT_HAL_SEGMENT)) {
+		e->flags |= EVF_SEGMENT;
 	}
 }
 
@@ -156,7 +163,8 @@ static void from_pta(const struct mt_pta *r, enum pta_layout layout, struct even
 
 	e->begin = r->h.time;
 	e->addr = r->ptr;
-	e->size = r->size < 0 ? -r->size : r->size;
+	/* The lowest number has no opposite: it stays negative, and is refused. */
+	e->size = r->size < 0 && r->size != INT64_MIN ? -r->size : r->size;
 	e->device = (int8_t)r->raw[1];
 	e->allocated = r->allocated;
 	e->reserved = r->reserved;
@@ -176,6 +184,23 @@ static void from_pta(const struct mt_pta *r, enum pta_layout layout, struct even
 		return;
 	}
 	e->kind = type == 0 ? EV_PTA_MALLOC : type == 1 ? EV_PTA_FREE : EV_PTA_BLOCK_FREE;
+}
+
+/* No block is that large, and sums would overflow: the target's memory held nonsense. */
+static bool size_is_wrong(const struct event *e)
+{
+	switch (e->kind) {
+	case EV_HAL_ALLOC:
+	case EV_HOST_REG:
+	case EV_PTA_MALLOC:
+	case EV_PTA_FREE:
+	case EV_PTA_BLOCK_FREE:
+	case EV_WS:
+	case EV_MS_ALLOC:
+		return !e->ret && (e->size < 0 || e->size >= (int64_t)1 << 56);
+	default:
+		return false;
+	}
 }
 
 int event__decode(const void *rec, size_t size, enum pta_layout layout, struct event *e)
@@ -229,7 +254,7 @@ int event__decode(const void *rec, size_t size, enum pta_layout layout, struct e
 	default:
 		return -EBADMSG;
 	}
-	return e->kind == EV_NONE ? -EBADMSG : 0;
+	return e->kind == EV_NONE || size_is_wrong(e) ? -EBADMSG : 0;
 }
 
 enum pta_layout pta_learner__feed(struct pta_learner *l, const struct mt_pta *r)
@@ -244,6 +269,17 @@ enum pta_layout pta_learner__feed(struct pta_learner *l, const struct mt_pta *r)
 	else if (is_free && (r->raw[2] == 2 || (r->raw[2] == 1 && r->raw[3] == 0)))
 		l->layout = PTA_LAYOUT_B;
 	return l->layout;
+}
+
+const char *pta__implausible_call(const struct mt_call *c)
+{
+	if (!c->a[0])
+		return "address of a block is 0";
+	if (!c->a[1] || c->a[1] % 512)
+		return "size of a block is no multiple of 512";
+	if ((int32_t)c->a[2] < 0 || (int32_t)c->a[2] > 1023)
+		return "no such device";
+	return NULL;
 }
 
 #define PRIVATE_USE1 20 /* c10::DeviceType of torch_npu, torch 2.x */

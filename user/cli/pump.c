@@ -27,6 +27,12 @@ static struct pta_check *check_of(struct session *s, unsigned int file)
 	return &s->checks[file];
 }
 
+static void withdraw(struct session *s, const struct probed_file *f, const char *why)
+{
+	if (prober__withdraw(s->prober, f->no, why))
+		session__segments_left(s, f);
+}
+
 /* Layout to decode with; false when the record must not be believed. */
 static bool pta_ok(struct session *s, const struct mt_pta *r, enum pta_layout *layout)
 {
@@ -54,18 +60,49 @@ static bool pta_ok(struct session *s, const struct mt_pta *r, enum pta_layout *l
 	if (!wrong)
 		return true;
 	c->withdrawn = true;
-	prober__withdraw(s->prober, f->no, wrong);
+	withdraw(s, f, wrong);
 	return false;
+}
+
+/* The same for the allocator's own functions, which come as calls. */
+static bool function_ok(struct session *s, const struct mt_call *r)
+{
+	const struct probed_file *f = prober__site_file(s->prober, r->h.site);
+	struct pta_check *c = f ? check_of(s, f->no) : NULL;
+	const char *wrong;
+
+	if (!c || c->functions_withdrawn)
+		return false;
+	if (c->functions_seen >= CHECKED_RECORDS)
+		return true;
+	c->functions_seen++;
+	wrong = pta__implausible_call(r);
+	if (!wrong)
+		return true;
+	c->functions_withdrawn = true;
+	withdraw(s, f, wrong);
+	return false;
+}
+
+static bool believable(struct session *s, const void *rec, size_t size, enum pta_layout *layout)
+{
+	const struct mt_hdr *h = rec;
+
+	if (h->type == MT_REC_PTA && size >= sizeof(struct mt_pta))
+		return pta_ok(s, rec, layout);
+	if (h->type == MT_REC_CALL && size >= sizeof(struct mt_call) &&
+	    (h->fn == MT_FN_PTA_ALLOC || h->fn == MT_FN_PTA_FREE))
+		return function_ok(s, rec);
+	return true;
 }
 
 static void on_record(void *ctx, const void *rec, size_t size, bool late)
 {
-	const struct mt_hdr *h = rec;
 	enum pta_layout layout = PTA_LAYOUT_UNKNOWN;
 	struct session *s = ctx;
 	struct event e;
 
-	if (h->type == MT_REC_PTA && size >= sizeof(struct mt_pta) && !pta_ok(s, rec, &layout)) {
+	if (!believable(s, rec, size, &layout)) {
 		model__no_row(s->model, RULE_WITHDRAWN);
 		return;
 	}

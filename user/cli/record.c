@@ -344,6 +344,7 @@ out:
 	free(o->pids);
 	free(o->names);
 	hmap__free(&s->loss_seen);
+	hmap__free(&s->segments_said);
 	free(s->checks);
 	while (s->n_late)
 		free(s->late[--s->n_late].path);

@@ -35,13 +35,14 @@ static void on_row(void *ctx, const struct row *r)
 
 static void on_describe(void *ctx, uint32_t tgid, uint32_t start, struct process_desc *d)
 {
+	struct session *s = ctx;
 	uint32_t now;
 
-	(void)ctx;
 	if (proc__start((pid_t)tgid, &now) || now != start)
 		return;
 	d->nspid = proc__nspid((pid_t)tgid);
 	d->visible = proc__env((pid_t)tgid, "ASCEND_RT_VISIBLE_DEVICES");
+	d->segments = session__only_segments(s, (pid_t)tgid);
 }
 
 static void on_ended(void *ctx, uint32_t tgid)
@@ -176,6 +177,8 @@ static int setup(struct session *s)
 static int attach(struct session *s)
 {
 	uint64_t t0 = clock__boot();
+	const struct probed_file *f;
+	size_t i;
 	int err;
 
 	/* Births first: a child of a target must not slip through while we look. */
@@ -204,6 +207,9 @@ static int attach(struct session *s)
 	err = session__probe_targets(s);
 	if (err)
 		return err;
+	for (i = 0; (f = prober__file(s->prober, i)); i++)
+		if (f->segments)
+			session__segments_left(s, f);
 	s->t_attached = clock__boot();
 	s->attach_ns = s->t_attached - t0;
 	return 0;

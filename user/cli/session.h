@@ -75,11 +75,13 @@ struct session {
 
 	/* PTA self-check, by file number */
 	struct pta_check {
-		uint32_t seen;
-		bool withdrawn;
+		uint32_t seen, functions_seen;
+		bool withdrawn, functions_withdrawn;
 		struct pta_learner learner;
 	} * checks;
 	size_t n_checks;
+
+	struct hmap segments_said; /* file numbers, see segments.c */
 
 	/* losses already written as rows, by (site, reason, device) */
 	struct hmap loss_seen;
@@ -103,6 +105,13 @@ void session__rescan(struct session *s);
 bool session__alive(struct session *s);
 int session__spawn(struct session *s);
 int session__release(struct session *s);
+
+/* segments.c: processes of which only the driver's segments are seen. */
+bool session__only_segments(struct session *s, pid_t pid);
+/* This one's library is such a file. */
+void session__segments_of(struct session *s, pid_t pid, const struct probed_file *f);
+/* A file has become such: all that map it. */
+void session__segments_left(struct session *s, const struct probed_file *f);
 
 /* pump.c: records to rows. */
 void session__deliver(struct session *s, bool final);

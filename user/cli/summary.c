@@ -197,7 +197,11 @@ void session__summary(struct session *s)
 			s->late[i].path, (int)s->late[i].pid, (double)s->late[i].gap_ns / 1e6);
 	for (i = 0; (pf = prober__file(s->prober, i)); i++)
 		if (pf->withdrawn)
-			fprintf(f, "  withdrawn: probes of %s: %s\n", pf->path, pf->withdraw_why);
+			fprintf(f, "  withdrawn: probe of the allocator in %s: %s; then %s\n",
+				pf->path, pf->withdraw_why, pf->instead);
+		else if (pf->segments)
+			fprintf(f, "  no tensors are seen of %s: only the driver's segments\n",
+				pf->path);
 	if (unwritten)
 		fprintf(f, "  rows that could not be written: %" PRIu64 "\n", unwritten);
 	print_pools(s, f);
@@ -252,8 +256,12 @@ static void json_probes(struct session *s, cJSON *top)
 		cJSON_AddStringToObject(o, "path", f->path);
 		cJSON_AddNumberToObject(o, "attached", (double)f->attached);
 		cJSON_AddBoolToObject(o, "withdrawn", f->withdrawn);
-		if (f->withdrawn)
+		if (f->withdrawn) {
 			cJSON_AddStringToObject(o, "why", f->withdraw_why);
+			cJSON_AddStringToObject(o, "instead", f->instead);
+			add_u64(o, "instead_boot_ns", f->instead_time);
+		}
+		cJSON_AddBoolToObject(o, "segments_only", f->segments);
 		list = cJSON_AddArrayToObject(o, "failed");
 		for (j = 0; j < f->n_reports; j++) {
 			if (strcmp(f->reports[j].state, "failed"))

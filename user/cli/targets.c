@@ -507,6 +507,8 @@ void session__on_map(void *ctx, const struct map_event *e)
 		return;
 	prober__add(s->prober, fd, e->path, e->pid);
 	f = prober__file_of(s->prober, fd);
+	if (f && f->segments)
+		session__segments_of(s, e->pid, f);
 	/* Now, or while its program was being looked through: later than it was mapped. */
 	if (f && f->attached && s->t_attached && e->time > s->t_attached &&
 	    f->attach_time > e->time)

@@ -195,9 +195,16 @@ static bool free_row(struct model *m, struct process *p, const struct event *e, 
 		     enum row_type type, struct row *r)
 {
 	struct block b;
+	bool known;
 
 	common(m, r, e, ROW_FREE, type);
-	if (!block__take(m, p, l, e->addr, &b)) {
+	known = block__take(m, p, l, e->addr, &b);
+	/* PTA names the size, which does not change: another one is another block. */
+	if (known && e->kind == EV_PTA_FREE && b.size != e->size) {
+		m->counts.residual++;
+		known = false;
+	}
+	if (!known) {
 		m->counts.preattach++;
 		r->allocation_id = ++m->next_allocation;
 		r->size = e->kind == EV_HAL_FREE || e->kind == EV_HOST_UNREG ||
@@ -257,6 +264,10 @@ static void on_hal_alloc(struct model *m, struct process *p, const struct event 
 		r.owner = owner_of(e->module);
 		r.page_type = page_text(e->page);
 		r.alloc_type = e->flags & EVF_CREATE ? "create" : "alloc";
+		if (p->segments && (e->flags & EVF_SEGMENT)) {
+			r.attrs |= ATTR_NOTE;
+			r.note = "segment";
+		}
 	}
 	model__emit(m, p, &r, true);
 }

@@ -142,6 +142,7 @@ static struct process *meet(struct model *m, uint32_t tgid, uint32_t start, uint
 	*v = m->n_procs;
 	m->procs[m->n_procs++] = p;
 	p->started = true;
+	p->segments = d.segments;
 	system_row(m, p, ROW_START_TRACE, time, tgid, d.nspid, false);
 	return p;
 }
@@ -149,6 +150,14 @@ static struct process *meet(struct model *m, uint32_t tgid, uint32_t start, uint
 int model__process(struct model *m, uint32_t tgid, uint32_t start, uint64_t time)
 {
 	return meet(m, tgid, start, time) ? 0 : -ENOMEM;
+}
+
+void model__segments(struct model *m, uint32_t tgid, uint32_t start)
+{
+	struct process *p = find(m, tgid, start);
+
+	if (p)
+		p->segments = true;
 }
 
 /* ---- marks ---- */

@@ -143,6 +143,7 @@ struct model_opts {
 struct process_desc {
 	uint32_t nspid;
 	char *visible; /* ASCEND_RT_VISIBLE_DEVICES, malloced, freed by the model; or NULL */
+	bool segments; /* as by model__segments */
 };
 
 struct event;
@@ -161,6 +162,8 @@ struct model *model__new(const struct model_opts *opts, const struct model_ops *
 void model__free(struct model *m);
 /* Meet a process now (START_TRACE row), e.g. at the attach. time: boot, ns. */
 int model__process(struct model *m, uint32_t tgid, uint32_t start, uint64_t time);
+/* Nothing shows the tensors of this process: rows of its segments are to say so. */
+void model__segments(struct model *m, uint32_t tgid, uint32_t start);
 /* One event, in time order (EVF_LATE excepted). 0 or -ENOMEM. */
 int model__event(struct model *m, const struct event *e);
 /* An event that another place decided against. */

@@ -67,6 +67,7 @@ void process__free(struct process *p)
 	free_names(p);
 	hmap__free(&p->threads);
 	hmap__free(&p->streams);
+	hmap__free(&p->stream_devices);
 	free(p->ranges);
 	free(p);
 }
@@ -86,6 +87,7 @@ void process__forget(struct process *p)
 	free_names(p);
 	hmap__free(&p->threads);
 	hmap__free(&p->streams);
+	hmap__free(&p->stream_devices);
 	p->n_ranges = 0;
 	forget_sums(p->hal, MT_ARRAY_SIZE(p->hal));
 	forget_sums(p->pta, MT_ARRAY_SIZE(p->pta));

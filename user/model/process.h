@@ -47,6 +47,7 @@ struct process {
 	uint64_t next_id, kernel_index, next_range;
 	uint32_t step;
 	bool ended;
+	bool segments; /* no tensors are seen: rows of segments say so */
 	bool started; /* START_TRACE written */
 	struct hmap threads; /* tid -> packed struct thread */
 	struct hmap streams; /* stream -> id + 1 */

@@ -58,7 +58,7 @@ static int keep(struct attach *a, int fd, int perf, unsigned int group)
 	return 0;
 }
 
-static int one_perf(struct attach *a, const char *path, unsigned int group, struct attach_req *r)
+static int one_perf(struct attach *a, const char *path, struct attach_req *r)
 {
 	int prog = progs__clone(a->progs, r->prog, 0, r->site), perf, fd, err;
 
@@ -73,19 +73,19 @@ static int one_perf(struct attach *a, const char *path, unsigned int group, stru
 			close(perf);
 			return fd;
 		}
-		return keep(a, fd, perf, group);
+		return keep(a, fd, perf, r->group);
 	}
 	err = kernel__perf_set_bpf(prog, perf);
 	if (err) {
 		close(perf);
 		return err;
 	}
-	return keep(a, perf, -1, group);
+	return keep(a, perf, -1, r->group);
 }
 
 /* All requests of one program and kind in one link. */
-static int one_multi(struct attach *a, const char *path, unsigned int group,
-		     struct attach_req *reqs, size_t n, size_t first)
+static int one_multi(struct attach *a, const char *path, struct attach_req *reqs, size_t n,
+		     size_t first)
 {
 	const struct attach_req *r = &reqs[first];
 	uint32_t type = r->kind == ATTACH_SESSION ? MT_BPF_TRACE_UPROBE_SESSION
@@ -111,15 +111,14 @@ static int one_multi(struct attach *a, const char *path, unsigned int group,
 	}
 	fd = kernel__multi_link(prog, type, path, off, cookie, m,
 				r->kind == ATTACH_RETURN ? MT_UPROBE_MULTI_RETURN : 0);
-	err = fd < 0 ? fd : keep(a, fd, -1, group);
+	err = fd < 0 ? fd : keep(a, fd, -1, r->group);
 out:
 	free(off);
 	free(cookie);
 	return err;
 }
 
-size_t attach__file(struct attach *a, int file, unsigned int group, struct attach_req *reqs,
-		    size_t n)
+size_t attach__file(struct attach *a, int file, struct attach_req *reqs, size_t n)
 {
 	bool multi = features__has(a->f, FEAT_MULTI);
 	size_t i, j, failed = 0;
@@ -132,7 +131,7 @@ size_t attach__file(struct attach *a, int file, unsigned int group, struct attac
 		if (reqs[i].err != 1)
 			continue;
 		if (multi) {
-			int err = one_multi(a, path, group, reqs, n, i);
+			int err = one_multi(a, path, reqs, n, i);
 
 			for (j = n; j-- > i;)
 				if (reqs[j].kind == reqs[i].kind &&
@@ -144,10 +143,10 @@ size_t attach__file(struct attach *a, int file, unsigned int group, struct attac
 			for (j = i; j < n; j++)
 				if (reqs[j].kind == reqs[i].kind &&
 				    strcmp(reqs[j].prog, reqs[i].prog) == 0)
-					reqs[j].err = one_perf(a, path, group, &reqs[j]);
+					reqs[j].err = one_perf(a, path, &reqs[j]);
 			continue;
 		}
-		reqs[i].err = one_perf(a, path, group, &reqs[i]);
+		reqs[i].err = one_perf(a, path, &reqs[i]);
 	}
 	for (i = 0; i < n; i++)
 		failed += reqs[i].err != 0;

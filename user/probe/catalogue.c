@@ -56,6 +56,18 @@
 		.klass = CLASS_HAL, .fn = MT_FN_OOM, .arg = NOARG                        \
 	}
 
+/* The same, for those by which torch_npu gets its segments; policy: its argument number. */
+#define SEGMENT(lib_, sym, policy)                                                         \
+	{                                                                                  \
+		.lib = lib_, .symbol = { sym }, .prog = "acl_alloc", .kind = PROBE_CALL,   \
+		.nargs = 3, .klass = CLASS_HAL, .fn = MT_FN_OOM, .flags = MT_SITE_SEGMENT, \
+		.arg = { -1,                                                               \
+			 -1,                                                               \
+			 policy,                                                           \
+			 -1,                                                               \
+			 -1 }                                                              \
+	}
+
 #define CALL(lib_, sym, fn_, a0, a1, a2, flags_)                                        \
 	{                                                                               \
 		.lib = lib_, .symbol = { sym }, .prog = "acl_call", .kind = PROBE_CALL, \
@@ -126,15 +138,15 @@ static const struct probe_def defs[] = {
 	  .arg = { 0, 1, -1, -1, -1 } },
 
 	/* 1.3: one acl call may make several refused halMemAlloc calls before one succeeds */
-	ENCLOSING(ACL, "aclrtMalloc"),
-	ENCLOSING(ACL, "aclrtMallocAlign32"),
+	SEGMENT(ACL, "aclrtMalloc", 2),
+	SEGMENT(ACL, "aclrtMallocAlign32", 2),
 	ENCLOSING(ACL, "aclrtMallocCached"),
 	ENCLOSING(ACL, "aclrtMallocWithCfg"),
 	ENCLOSING(ACL, "aclrtMallocForTaskScheduler"),
 	ENCLOSING(ACL, "aclrtMemAllocManaged"),
 	ENCLOSING(ACL, "aclrtMallocHost"),
 	ENCLOSING(ACL, "aclrtMallocHostWithCfg"),
-	ENCLOSING(ACL, "aclrtMallocPhysical"),
+	SEGMENT(ACL, "aclrtMallocPhysical", -1),
 	ENCLOSING(RT, "rtMalloc"),
 	ENCLOSING(RT, "rtMallocCached"),
 	ENCLOSING(RT, "rtsMalloc"),

@@ -177,8 +177,13 @@ static bool is_start(struct elf_image *img, uint64_t addr)
 	return f && f->start == addr;
 }
 
-/* A function that calls report, itself or through one it calls; with one return. */
-static bool reports(struct elf_image *img, uint64_t addr, const struct addr_set *callers)
+/*
+ * A function that calls report, itself or through one it calls; with one return.
+ * Where nothing reports (releases without either function) there is nothing to
+ * ask: free may even end in a jump. What the probes read is checked as it comes.
+ */
+static bool reports(struct elf_image *img, uint64_t addr, const struct pta_derived *d,
+		    const struct addr_set *callers)
 {
 	const struct fde *fde = elf_image__fde_at(img, addr);
 	bool yes = addr_set__has(callers, addr);
@@ -186,6 +191,8 @@ static bool reports(struct elf_image *img, uint64_t addr, const struct addr_set 
 	struct func f;
 	size_t i;
 
+	if (!d->report)
+		return true;
 	if (func__decode(img, fde->start, fde->end, INSN_FLOW, &f))
 		return false;
 	for (i = 0; i < f.n; i++) {
@@ -225,7 +232,7 @@ static uint64_t inner_function(struct elf_image *img, const char *wrapper, bool 
 	}
 	func__free(&f);
 	found = tail ? tail : call;
-	return found && reports(img, found, callers) ? found : 0;
+	return found && reports(img, found, d, callers) ? found : 0;
 }
 
 struct named {
@@ -271,11 +278,27 @@ static int field_of(struct elf_image *img, const char *getter)
 	return off;
 }
 
+/* DeviceCachingAllocator::malloc and ::free, and where Block keeps what they are about. */
+static void find_inner(struct elf_image *img, struct pta_derived *out,
+		       const struct addr_set *callers)
+{
+	struct named named = { 0 };
+
+	elf_image__each_symbol(img, note_symbol, &named);
+	out->malloc = named.malloc ? named.malloc
+				   : inner_function(img, SYM_BLOCK("11MallocBlockEmPvi"), false,
+						    out, callers);
+	out->free = named.free
+			    ? named.free
+			    : inner_function(img, SYM_BLOCK("9FreeBlockEPv"), true, out, callers);
+	out->block_ptr = field_of(img, SYM_BLOCK("11GetBlockPtrEPKv"));
+	out->block_size = field_of(img, SYM_BLOCK("12GetBlockSizeEPKv"));
+}
+
 int pta__derive(struct elf_image *img, struct pta_derived *out)
 {
+	struct addr_set callers = { 0 };
 	const char *why, *layout_why;
-	struct named named = { 0 };
-	struct addr_set callers;
 	const struct fde *fdes;
 
 	*out = (struct pta_derived){ .block_ptr = -1, .block_size = -1 };
@@ -289,6 +312,8 @@ int pta__derive(struct elf_image *img, struct pta_derived *out)
 	if (!out->report) {
 		if (imports_c10(img))
 			out->generation = PTA_C10;
+		else
+			find_inner(img, out, &callers);
 		out->why = out->generation == PTA_C10 ? "releases 5.0.x report to libc10" : why;
 		return 0;
 	}
@@ -297,15 +322,7 @@ int pta__derive(struct elf_image *img, struct pta_derived *out)
 		return -EINVAL; /* not possible: it is the start of an FDE or a symbol in a segment
 				 */
 	layout_why = find_layout(img, out);
-	elf_image__each_symbol(img, note_symbol, &named);
-	out->malloc = named.malloc ? named.malloc
-				   : inner_function(img, SYM_BLOCK("11MallocBlockEmPvi"), false,
-						    out, &callers);
-	out->free = named.free
-			    ? named.free
-			    : inner_function(img, SYM_BLOCK("9FreeBlockEPv"), true, out, &callers);
-	out->block_ptr = field_of(img, SYM_BLOCK("11GetBlockPtrEPKv"));
-	out->block_size = field_of(img, SYM_BLOCK("12GetBlockSizeEPKv"));
+	find_inner(img, out, &callers);
 	if (layout_why)
 		out->why = layout_why;
 	else if (!out->malloc || !out->free)

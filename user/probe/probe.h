@@ -202,16 +202,15 @@ struct attach_req {
 	enum attach_kind kind;
 	uint64_t off; /* file offset */
 	uint32_t site; /* number of the site; ATTACH_SESSION also uses site + 1 */
+	unsigned int group; /* for attach__remove; requests of one program share it */
 	int err; /* out: 0 or -errno */
 };
 
 struct attach;
 
 struct attach *attach__new(struct progs *p, const struct features *f);
-/* Attach to the file behind fd (stays the caller's). `group` names the batch for
- * attach__remove. Returns the number of requests that failed. */
-size_t attach__file(struct attach *a, int fd, unsigned int group, struct attach_req *reqs,
-		    size_t n);
+/* Attach to the file behind fd (stays the caller's). Returns the number of requests that failed. */
+size_t attach__file(struct attach *a, int fd, struct attach_req *reqs, size_t n);
 void attach__remove(struct attach *a, unsigned int group);
 /* Detach all: many descriptors, each with its own grace period, closed by parallel threads. */
 void attach__detach(struct attach *a);
@@ -274,7 +273,7 @@ struct probe_report {
 	char insn[24];
 	const char *cost; /* "emulated", "stepped", "-" */
 	const char *how; /* "symbol", "derived", "method table" */
-	const char *state; /* "attached", "found", "missing", "failed" */
+	const char *state; /* "attached", "found", "missing", "failed", "withdrawn" */
 	char why[96];
 };
 
@@ -285,8 +284,14 @@ struct probed_file {
 	uint64_t attach_time; /* boot time */
 	int pta_layout; /* enum pta_layout */
 	int pta_generation;
-	bool withdrawn;
+	struct pta_derived pta; /* of libtorch_npu */
+	bool pta_done;
+	bool segments; /* libtorch_npu, and nothing shows its tensors: only the driver's segments */
+	bool withdrawn; /* a probe of its allocator failed the self-check */
 	char withdraw_why[96];
+	const char *instead; /* what was probed then */
+	uint64_t instead_time; /* and from when on, boot time */
+	int fd; /* for a fall-back, -1 = there is none */
 	struct probe_report *reports;
 	size_t n_reports;
 	size_t attached;
@@ -309,8 +314,11 @@ const char *prober__site_name(const struct prober *pr, unsigned int site);
 unsigned int prober__site_fn(const struct prober *pr, unsigned int site); /* enum mt_fn */
 unsigned int prober__sites(const struct prober *pr); /* numbers below this exist */
 bool prober__site_is_return(const struct prober *pr, unsigned int site);
-/* Take the probes of a file away again (failed self-check). */
-void prober__withdraw(struct prober *pr, unsigned int file_no, const char *why);
+/*
+ * The probe of a file's allocator failed its self-check: take it away, and attach
+ * the next best (ascend-abi.md 4.1). 0, or -ENOENT when only segments are left.
+ */
+int prober__withdraw(struct prober *pr, unsigned int file_no, const char *why);
 void prober__detach(struct prober *pr);
 const struct probed_file *prober__file(const struct prober *pr, size_t i); /* NULL at the end */
 size_t prober__attached(const struct prober *pr);

@@ -33,21 +33,14 @@ struct old_head {
 	uint32_t nlibs;
 };
 
-int ldcache__each(pid_t pid, int (*fn)(void *ctx, const char *name, const char *path), void *ctx)
+int ldcache__parse(const char *base, size_t left,
+		   int (*fn)(void *ctx, const char *name, const char *path), void *ctx)
 {
-	char file[64], *buf, *base;
 	struct head h;
 	struct old_head o;
-	size_t left, i;
-	ssize_t len;
+	size_t i;
 	int r = 0;
 
-	snprintf(file, sizeof(file), "/proc/%d/root/etc/ld.so.cache", (int)pid);
-	len = file__read(file, CACHE_MAX, &buf);
-	if (len < 0)
-		return 0;
-	base = buf;
-	left = (size_t)len;
 	if (left > sizeof(o) && memcmp(base, MAGIC_OLD, sizeof(MAGIC_OLD) - 1) == 0) {
 		/* The old table (12-byte entries) first, then the new one, 8-aligned. */
 		size_t skip;
@@ -55,24 +48,38 @@ int ldcache__each(pid_t pid, int (*fn)(void *ctx, const char *name, const char *
 		memcpy(&o, base, sizeof(o));
 		skip = (sizeof(o) + (size_t)o.nlibs * 12 + 7) & ~(size_t)7;
 		if (skip >= left)
-			goto out;
+			return 0;
 		base += skip;
 		left -= skip;
 	}
 	if (left < sizeof(h) || memcmp(base, MAGIC_NEW, sizeof(h.magic)) != 0)
-		goto out;
+		return 0;
 	memcpy(&h, base, sizeof(h));
 	if (h.nlibs > (left - sizeof(h)) / sizeof(struct entry))
-		goto out;
+		return 0;
 	for (i = 0; !r && i < h.nlibs; i++) {
 		struct entry e;
 
 		memcpy(&e, base + sizeof(h) + i * sizeof(e), sizeof(e));
-		/* The buffer ends in a NUL of its own, so a text in bounds ends too. */
-		if (e.key < left && e.value < left)
+		/* Texts that do not end within the file are none. */
+		if (e.key < left && e.value < left && memchr(base + e.key, '\0', left - e.key) &&
+		    memchr(base + e.value, '\0', left - e.value))
 			r = fn(ctx, base + e.key, base + e.value);
 	}
-out:
+	return r;
+}
+
+int ldcache__each(pid_t pid, int (*fn)(void *ctx, const char *name, const char *path), void *ctx)
+{
+	char file[64], *buf;
+	ssize_t len;
+	int r;
+
+	snprintf(file, sizeof(file), "/proc/%d/root/etc/ld.so.cache", (int)pid);
+	len = file__read(file, CACHE_MAX, &buf);
+	if (len < 0)
+		return 0;
+	r = ldcache__parse(buf, (size_t)len, fn, ctx);
 	free(buf);
 	return r;
 }

@@ -108,6 +108,8 @@ static void load_torch(void)
 	GET(h, npu_sync, "sim_npu_sync");
 	GET(h, npu_check, "sim_npu_check");
 	GET(h, npu_profiling, "sim_npu_profiling");
+	if (!strncmp(opt.layout, "opaque", 6))
+		return;
 	GET(h, MallocBlock, "_ZN7c10_npu19NPUCachingAllocator11MallocBlockEmPvi");
 	GET(h, FreeBlock, "_ZN7c10_npu19NPUCachingAllocator9FreeBlockEPv");
 	GET(h, GetBlockPtr, "_ZN7c10_npu19NPUCachingAllocator11GetBlockPtrEPKv");

@@ -102,9 +102,11 @@ static void exhaust(struct worker *w)
 static void external_block(struct worker *w)
 {
 	int threw = 0;
-	void *b = catch_block(lib.MallocBlock, 100000 + rnd(w) % 100000, w->stream, w->device,
-			      &threw);
+	void *b;
 
+	if (!lib.MallocBlock)
+		return;
+	b = catch_block(lib.MallocBlock, 100000 + rnd(w) % 100000, w->stream, w->device, &threw);
 	if (b) {
 		lib.FreeBlock(b);
 		w->ops += 2;

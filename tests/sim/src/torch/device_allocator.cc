@@ -260,8 +260,9 @@ __attribute__((noinline, noclone)) Block *DeviceCachingAllocator::malloc(int dev
 	return alloc_found_block(b, orig_size, size, device, allocator_type);
 }
 
-__attribute__((noinline, noclone)) void DeviceCachingAllocator::free(Block *block,
-								     uint8_t allocator_type)
+/* One exit, as in every released library: not a jump to the unlocking. */
+__attribute__((noinline, noclone, optimize("no-optimize-sibling-calls", "no-reorder-blocks"))) void
+DeviceCachingAllocator::free(Block *block, uint8_t allocator_type)
 {
 	std::lock_guard<std::recursive_mutex> guard(mutex);
 
@@ -331,7 +332,7 @@ __attribute__((noinline, noclone)) void DeviceCachingAllocator::free_block(Block
 	bump(stats.active, &pool, -1);
 	bump(stats.active_bytes, &pool, -n);
 	bump(stats.requested_bytes, &pool, -static_cast<int64_t>(requested));
-#if SIM_LAYOUT != LAYOUT_C10
+#if SIM_LAYOUT > LAYOUT_C10
 	emit::memory({ "pta_block_free", CACHING, MemoryDataType::MEMORY_BLOCK_FREE, allocator_type,
 		       device, ptr, n, requested, stats.allocated_bytes[AGGREGATE].current,
 		       stats.reserved_bytes[AGGREGATE].current,

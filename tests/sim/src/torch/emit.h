@@ -54,7 +54,9 @@ __attribute__((always_inline)) inline void memory(const Record &r)
 	/* Opaque: else the compiler makes two calls of the report function, by t0's value. */
 	asm("" : "+r"(t0));
 	const bool is_malloc = r.type == torch_npu::profiler::MemoryDataType::MEMORY_MALLOC;
-#if SIM_LAYOUT == LAYOUT_C10
+#if SIM_LAYOUT == LAYOUT_NONE
+	(void)is_malloc; /* known to the truth alone */
+#elif SIM_LAYOUT == LAYOUT_C10
 	c10::reportMemoryUsageToProfiler(
 		r.ptr, is_malloc ? r.size : -r.size, static_cast<size_t>(r.allocated),
 		static_cast<size_t>(r.reserved),
@@ -77,6 +79,8 @@ __attribute__((always_inline)) inline void memory(const Record &r)
 	u.total_reserved = r.reserved;
 	u.total_active = r.active;
 	u.stream_ptr = r.stream;
+	if (__builtin_expect(torch_npu::profiler::spoil_from != 0, 0))
+		torch_npu::profiler::spoil(u);
 	torch_npu::profiler::reportMemoryDataToNpuProfiler(u);
 #endif
 	if (__builtin_expect(t0 != 0, 0))

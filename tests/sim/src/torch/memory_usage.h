@@ -6,7 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
-/* SIM_LAYOUT: 0 generation 5.0 (c10's function), 1 A, 2 B, 3 C */
+/* SIM_LAYOUT: -1 reports to nobody, 0 generation 5.0 (c10's function), 1 A, 2 B, 3 C */
+#define LAYOUT_NONE -1
 #define LAYOUT_C10 0
 #define LAYOUT_A 1
 #define LAYOUT_B 2
@@ -39,6 +40,10 @@ struct MemoryUsage {
 	void *stream_ptr = nullptr;
 };
 static_assert(sizeof(MemoryUsage) == 56 && offsetof(MemoryUsage, ptr) == 8, "as released");
+
+/* SIM_BAD_REPORT=n: from the n-th on, what is reported makes no sense. 0 = all of it does. */
+extern unsigned long spoil_from;
+void spoil(MemoryUsage &data);
 
 /* Hidden, in report.cc; its first statement is the test. */
 void reportMemoryDataToNpuProfiler(const MemoryUsage &data);

@@ -65,10 +65,16 @@ class NPUAllocator
 };
 
 SIM_API extern std::atomic<NPUAllocator *> allocator;
-SIM_API void *MallocBlock(size_t size, void *stream, int device);
-SIM_API void FreeBlock(void *handle);
-SIM_API void *GetBlockPtr(const void *handle);
-SIM_API size_t GetBlockSize(const void *handle);
+/* SIM_OPAQUE: not exported, so that nothing leads to the functions behind them. */
+#ifdef SIM_OPAQUE
+#define SIM_BLOCK_API
+#else
+#define SIM_BLOCK_API SIM_API
+#endif
+SIM_BLOCK_API void *MallocBlock(size_t size, void *stream, int device);
+SIM_BLOCK_API void FreeBlock(void *handle);
+SIM_BLOCK_API void *GetBlockPtr(const void *handle);
+SIM_BLOCK_API size_t GetBlockSize(const void *handle);
 SIM_API std::mutex *getFreeMutex();
 
 } // namespace NPUCachingAllocator

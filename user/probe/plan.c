@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What to attach for one function: its sites, their configuration, the requests. */
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "probe/prober.h"
+
+#define MAX_RETS 64
+
+/* A site number with its configuration in the map; 0 = no more room. */
+static unsigned int new_site(struct batch *b, const struct probe_def *d, const char *symbol,
+			     unsigned int pair, int sp_off, bool is_return)
+{
+	struct prober *pr = b->pr;
+	unsigned int no = pr->n_sites;
+	struct mt_site s = { .fn = d->fn,
+			     .flags = d->flags,
+			     .pair = (__u16)pair,
+			     .sp_off = (__s16)sp_off,
+			     .name_kind = d->name_kind };
+
+	if (no >= MT_MAX_SITES) {
+		b->full = true;
+		return 0;
+	}
+	memcpy(s.arg, d->arg, sizeof(s.arg));
+	memcpy(s.off, d->off, sizeof(s.off));
+	if (d->kind == PROBE_PYTHON) {
+		/* Unknown version: the layout of the most common ones. */
+		s.off[0] = (__u16)(b->py_minor ? b->py_minor : 11);
+	} else if (d->fn == MT_FN_PTA_ALLOC || d->fn == MT_FN_PTA_FREE) {
+		/* 2.7.3: allocated_bytes, reserved_bytes behind the recursive mutex */
+		bool arm = elf_image__machine(b->img) == 183 /* EM_AARCH64 */;
+
+		s.off[0] = (__u16)b->file->pta.block_ptr;
+		s.off[1] = (__u16)b->file->pta.block_size;
+		s.off[2] = arm ? 432 : 424;
+		s.off[3] = arm ? 528 : 520;
+	}
+	if (pr->progs && bpf_map_update_elem(progs__map(pr->progs, "sites"), &no, &s, 0))
+		return 0;
+	pr->sites[no] = (struct site_info){ b->file, symbol, is_return, d->fn };
+	pr->n_sites++;
+	return no;
+}
+
+static struct attach_req *new_req(struct batch *b)
+{
+	if (b->n == b->cap) {
+		size_t cap = b->cap ? b->cap * 2 : 64;
+		void *p = realloc(b->reqs, cap * sizeof(*b->reqs));
+
+		if (!p)
+			return NULL;
+		b->reqs = p;
+		b->cap = cap;
+	}
+	memset(&b->reqs[b->n], 0, sizeof(b->reqs[0]));
+	return &b->reqs[b->n++];
+}
+
+/* Program names with their ending: the string must outlive the request. */
+static const char *prog_name(const char *base, char end)
+{
+	static struct {
+		char s[20];
+	} pool[64];
+	static size_t n;
+	char want[20];
+	size_t i;
+
+	snprintf(want, sizeof(want), "%s_%c", base, end);
+	for (i = 0; i < n; i++)
+		if (strcmp(pool[i].s, want) == 0)
+			return pool[i].s;
+	if (n == MT_ARRAY_SIZE(pool))
+		return base;
+	memcpy(pool[n].s, want, sizeof(want));
+	return pool[n++].s;
+}
+
+static int add_req(struct batch *b, const struct probe_def *d, const char *prog,
+		   enum attach_kind kind, uint64_t off, unsigned int site)
+{
+	struct attach_req *r;
+
+	if (!site)
+		return -ENOSPC;
+	r = new_req(b);
+	if (!r)
+		return -ENOMEM;
+	*r = (struct attach_req){ .prog = prog,
+				  .kind = kind,
+				  .group = group_of(b->file, d->fn),
+				  .off = off,
+				  .site = site };
+	return 0;
+}
+
+/* sp at a uretprobe: the return address has been popped on x86-64. */
+static int uret_sp(const struct elf_image *img)
+{
+	return elf_image__machine(img) == 62 /* EM_X86_64 */ ? -8 : 0;
+}
+
+static int add_rets(struct batch *b, const struct probe_def *d, struct probe_report *rep,
+		    const char *prog, uint64_t vaddr, unsigned int pair)
+{
+	struct site rets[MAX_RETS];
+	int n = site__returns(b->img, vaddr, rets, MAX_RETS), i, err;
+
+	if (n <= 0) {
+		snprintf(rep->why, sizeof(rep->why), "its returns cannot be probed: %s",
+			 n ? strerror(-n) : "none found");
+		return n ? n : -ENOENT;
+	}
+	for (i = 0; i < n; i++) {
+		err = add_req(b, d, prog, ATTACH_ENTRY, rets[i].off,
+			      new_site(b, d, rep->symbol, pair, rets[i].sp_off, true));
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+int batch__plan(struct batch *b, const struct probe_def *d, struct probe_report *rep,
+		uint64_t vaddr)
+{
+	struct probe_def own = *d;
+	unsigned int pair = ++b->pr->n_pairs, no;
+	struct site s;
+	bool uret, session;
+	uint64_t *taken;
+	bool fresh;
+	int err;
+
+	err = site__entry(b->img, vaddr, d->nargs, 0, &s);
+	if (err) {
+		snprintf(rep->why, sizeof(rep->why), "no file offset for its address: %s",
+			 strerror(-err));
+		return err;
+	}
+	uret = d->kind == PROBE_CALL && !b->pr->opts.ret_sites;
+	/*
+	 * A uretprobe replaces the return address where it fires, which must still
+	 * be at sp (x86-64) or in x30 (arm64: nothing may have been executed).
+	 */
+	if (uret && (s.sp_off || (uret_sp(b->img) == 0 && s.vaddr != vaddr))) {
+		s.vaddr = vaddr;
+		s.sp_off = 0;
+		s.cost = SITE_STEPPED;
+		snprintf(s.insn, sizeof(s.insn), "entry");
+		err = elf_image__offset(b->img, vaddr, &s.off);
+		if (err)
+			return err;
+	}
+	rep->off = s.off;
+	rep->cost = s.cost == SITE_EMULATED ? "emulated" : "stepped";
+	snprintf(rep->insn, sizeof(rep->insn), "%s", s.insn);
+	taken = hmap__put(&b->offsets, (struct hkey){ s.off, (uint64_t)d->fn }, &fresh);
+	if (taken && !fresh) {
+		snprintf(rep->why, sizeof(rep->why), "the same code as another probe");
+		return -EALREADY;
+	}
+	session = uret && features__has(b->pr->f, FEAT_SESSION) &&
+		  !(b->pr->progs && progs__why(b->pr->progs, prog_name(d->prog, 's')));
+	switch (d->kind) {
+	case PROBE_ENTRY:
+		return add_req(b, d, d->prog, ATTACH_ENTRY, s.off,
+			       new_site(b, d, rep->symbol, pair, s.sp_off, false));
+	case PROBE_PYTHON:
+		/* Returns first: without them nesting cannot be told and is not tried. */
+		if (!add_rets(b, d, rep, "py_ret", vaddr, pair))
+			own.flags |= MT_SITE_GUARD;
+		rep->why[0] = '\0';
+		return add_req(b, d, d->prog, ATTACH_ENTRY, s.off,
+			       new_site(b, &own, rep->symbol, pair, s.sp_off, false));
+	case PROBE_RETS:
+		err = add_rets(b, d, rep, prog_name(d->prog, 'r'), vaddr, pair);
+		if (err)
+			return err;
+		break;
+	case PROBE_CALL:
+		if (!uret) {
+			err = add_rets(b, d, rep, prog_name(d->prog, 'r'), vaddr, pair);
+			if (err)
+				return err;
+			break;
+		}
+		no = new_site(b, d, rep->symbol, pair, s.sp_off, false);
+		if (session) {
+			/* The return uses the next number. */
+			new_site(b, d, rep->symbol, pair, uret_sp(b->img), true);
+			return add_req(b, d, prog_name(d->prog, 's'), ATTACH_SESSION, s.off, no);
+		}
+		err = add_req(b, d, prog_name(d->prog, 'r'), ATTACH_RETURN, s.off,
+			      new_site(b, d, rep->symbol, pair, uret_sp(b->img), true));
+		if (err)
+			return err;
+		return add_req(b, d, prog_name(d->prog, 'e'), ATTACH_ENTRY, s.off, no);
+	}
+	return add_req(b, d, prog_name(d->prog, 'e'), ATTACH_ENTRY, s.off,
+		       new_site(b, d, rep->symbol, pair, s.sp_off, false));
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Internal to probe/: probes being put together for a file, and those of torch_npu's allocator. */
+#ifndef MEMTAP_PROBER_H
+#define MEMTAP_PROBER_H
+
+#include "base/base.h"
+#include "memtap/event.h"
+#include "probe/probe.h"
+
+struct site_info {
+	struct probed_file *file;
+	const char *symbol;
+	bool is_return;
+	uint16_t fn;
+};
+
+struct prober {
+	struct progs *progs;
+	const struct features *f;
+	struct prober_opts opts;
+	struct attach *attach;
+	struct probed_file **files;
+	size_t n_files;
+	struct site_info sites[MT_MAX_SITES];
+	unsigned int n_sites; /* site 0 is the lifecycle */
+	unsigned int n_pairs;
+};
+
+/* What is being put together for one file. */
+struct batch {
+	struct prober *pr;
+	struct probed_file *file;
+	struct elf_image *img;
+	pid_t pid;
+	int py_minor; /* 3.N of the Python around, 0 = unknown */
+	struct attach_req *reqs;
+	size_t n, cap;
+	struct hmap offsets; /* (offset, kind) taken: aliases are one site */
+	bool full;
+	bool fall_back; /* only what takes the place of a withdrawn probe */
+};
+
+/* Probes of torch_npu's allocator by its own functions (fall-back 1 of ascend-abi.md 4.1). */
+static inline bool is_pta_function(unsigned int fn)
+{
+	return fn == MT_FN_PTA_ALLOC || fn == MT_FN_PTA_FREE;
+}
+
+/* What is taken away together: the allocator's report, its functions, all the rest. */
+static inline unsigned int group_of(const struct probed_file *f, unsigned int fn)
+{
+	return f->no * 3 + (fn == MT_FN_PTA_REPORT ? 1 : is_pta_function(fn) ? 2 : 0);
+}
+
+/* plan.c: requests for one function at vaddr. 0 or -errno with rep->why. */
+int batch__plan(struct batch *b, const struct probe_def *d, struct probe_report *rep,
+		uint64_t vaddr);
+
+/* prober.c: look up, plan and attach what the batch is about. */
+void batch__run(struct batch *b, int fd);
+void batch__free(struct batch *b);
+void file__count(struct probed_file *f);
+
+/* prober_pta.c */
+int pta__find(struct batch *b, const struct probe_def *d, struct probe_report *rep,
+	      uint64_t *vaddr);
+/* Behind the attach: is there a way to see this library's tensors? Keeps what a fall-back needs. */
+void pta__settle(struct prober *pr, struct probed_file *f, int fd);
+
+#endif
