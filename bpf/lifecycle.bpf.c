@@ -91,6 +91,19 @@ int life_exec(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
+/* Its number may be given to a new thread, which must not find itself inside an old call. */
+static __always_inline void thread_forget(struct task_struct *task)
+{
+	struct mt_guard_key k = { .tid = BPF_CORE_READ(task, pid) };
+
+	k.class = MT_GUARD_LAUNCH;
+	bpf_map_delete_elem(&guards, &k);
+	k.class = MT_GUARD_ALLOC;
+	bpf_map_delete_elem(&guards, &k);
+	k.class = MT_GUARD_PYMSTX;
+	bpf_map_delete_elem(&guards, &k);
+}
+
 SEC("raw_tp/sched_process_exit")
 int life_exit(struct bpf_raw_tracepoint_args *ctx)
 {
@@ -105,6 +118,7 @@ int life_exit(struct bpf_raw_tracepoint_args *ctx)
 	t = bpf_map_lookup_elem(&targets, &tgid);
 	if (!t)
 		return 0;
+	thread_forget(task);
 	/* do_exit() takes itself off signal->live before this tracepoint. */
 	if (BPF_CORE_READ(task, signal, live.counter))
 		return 0;

@@ -103,7 +103,9 @@ static __always_inline int emit_part(struct probe *p, const struct mt_inflight *
 	__builtin_memcpy(r->text, name, sizeof(r->text));
 	r->c.h.flags = flags;
 	r->c.h.strlen = len;
-	EMIT_SUBMIT(p, r);
+	/* No choice of wake-up: two ways in each of the rounds are too many for old verifiers. */
+	stat_inc(p, submitted);
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 	return 1;
 }
 
@@ -113,7 +115,8 @@ int ms_free_part_e(struct pt_regs *ctx)
 	struct mt_inflight f = {};
 	__u64 vec, begin = 0, end = 0, n, i;
 	char name[MT_NAME_LEN] = {};
-	__u32 flags = 0, len = 0, reason = MT_LOSS_LENGTH;
+	__u64 flags, len, none;
+	__u32 reason = MT_LOSS_LENGTH;
 	struct probe p;
 	long got;
 
@@ -130,13 +133,17 @@ int ms_free_part_e(struct pt_regs *ctx)
 	}
 	n = (end - begin) / sizeof(__u64);
 	f.a[3] = type_name(ctx_arg(ctx, p.site->arg[0], p.sp));
-	got = f.a[3] ? user_str(name, sizeof(name), f.a[3]) : -1;
-	if (got < 0)
-		flags = MT_F_NOTEXT;
-	else if (got == sizeof(name))
-		flags = MT_F_TRUNC;
-	if (got > 0)
-		len = got - 1;
+	/* Without branches: each way into the loop is walked through all of its rounds. */
+	if (patch_mode() & MT_MODE_SLEEPABLE)
+		got = user_str(name, sizeof(name), f.a[3]);
+	else
+		got = bpf_probe_read_user_str(name, sizeof(name), (const void *)f.a[3]);
+	none = (__u64)got >> 63;
+	KEEP(none);
+	flags = none * MT_F_NOTEXT | (((__u64)got >> 7) & 1 & ~none) * MT_F_TRUNC;
+	KEEP(flags);
+	len = (got - 1) & (MT_NAME_LEN - 1) & (none - 1);
+	KEEP(len);
 	__sync_fetch_and_add(&p.stat->entry, n);
 	__sync_fetch_and_add(&p.stat->seen, n);
 #pragma clang loop unroll(disable)

@@ -55,7 +55,7 @@ for pair in "${pairs[@]}"; do
 		continue
 	fi
 	python3 "$top/tests/real/run.py" --run "$run" --build "$build" --label "$label " "${names[@]}" | tee "$log" |
-		grep -vE '^[0-9]+ passed, '
+		grep --line-buffered -vE '^[0-9]+ passed, '
 	status=${PIPESTATUS[0]}
 	line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1)
 	if [ -z "$line" ]; then
@@ -67,5 +67,19 @@ for pair in "${pairs[@]}"; do
 	failed=$((failed + $(cut -d ' ' -f 3 <<<"$line")))
 	skipped=$((skipped + $(cut -d ' ' -f 5 <<<"$line")))
 done
+# The derivation of hidden functions on six released libraries.
+if [ ${#names[@]} -eq 0 ]; then
+	say "derivation in released libraries"
+	MEMTAP=$build/memtap "$top/tests/real/derive-all.sh" --ci | tee "$log" | grep -vE '^[0-9]+ passed, '
+	line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1)
+	if [ -n "$line" ]; then
+		passed=$((passed + $(cut -d ' ' -f 1 <<<"$line")))
+		failed=$((failed + $(cut -d ' ' -f 3 <<<"$line")))
+		skipped=$((skipped + $(cut -d ' ' -f 5 <<<"$line")))
+	else
+		echo "FAIL derivation (no closing line)"
+		failed=$((failed + 1))
+	fi
+fi
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]

@@ -70,6 +70,24 @@ struct {
 	__type(value, struct mt_loss_val);
 } losses SEC(".maps");
 
+/*
+ * Kernels without cookies: a small program a site leaves the number of the site
+ * and calls the common one. Nothing else runs on this CPU in between.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} called SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, MT_MAX_MAINS);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(__u32));
+} mains SEC(".maps");
+
 /* Here, for it must be once in an object: merged.bpf.c includes several programs. */
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

@@ -93,6 +93,14 @@ ours:
 	return 1;
 }
 
+/* Of a probe that came through a stub; none has the number that is too high. */
+static __always_inline __u32 called_site(void)
+{
+	__u32 zero = 0, *no = bpf_map_lookup_elem(&called, &zero);
+
+	return no ? *no : MT_MAX_SITES;
+}
+
 /*
  * 1 = go on: the process is ours and the site is known. `next` is added to the
  * site number: a session program knows the entry's, the return's is the next.
@@ -103,6 +111,8 @@ static __always_inline int probe__start_ret(struct probe *p, struct pt_regs *ctx
 		return 0;
 	if (patch_mode() & MT_MODE_COOKIE)
 		p->site_no = bpf_get_attach_cookie(ctx) + next;
+	else if (patch_mode() & MT_MODE_CALLED)
+		p->site_no = called_site();
 	else
 		p->site_no = patch_site();
 	p->site = bpf_map_lookup_elem(&sites, &p->site_no);

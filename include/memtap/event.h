@@ -291,8 +291,10 @@ _Static_assert(sizeof(struct mt_inflight_key) == 16, "inflight key");
 #define MT_PATCH_MODE 0x7e570d00
 #define MT_MODE_COOKIE    0x1 /* site number from bpf_get_attach_cookie (5.15) */
 #define MT_MODE_CGROUP    0x4 /* filter by cgroup: bpf_get_current_ancestor_cgroup_id (5.15 here) */
+#define MT_MODE_CALLED    0x8 /* site number from the map `called`: no cookies, no preemption (below 6.0) */
 #define MT_MODE_SLEEPABLE 0x2 /* may fault pages in: bpf_copy_from_user (6.0 in uprobes) */
 
 #define MT_MAX_SITES 1024
+#define MT_MAX_MAINS 64 /* programs that stubs go on to */
 
 #endif

@@ -2,7 +2,7 @@
 """The comparison that most live tests make: files of a run against the truth of its jobs."""
 import compare as C
 import truth as T
-from harness import LiveTest
+from harness import LiveTest, LONG
 
 
 class BasicTest(LiveTest):
@@ -22,11 +22,15 @@ class BasicTest(LiveTest):
         self.assertGreaterEqual(report.matched, least, 'too little happened to tell anything')
         return report
 
-    @staticmethod
-    def records(jobs):
+    def records(self, jobs):
+        """Truth of jobs that have ended; read once."""
         records = []
+        self.known = getattr(self, 'known', {})
         for job in jobs if isinstance(jobs, (list, tuple)) else [jobs]:
-            records += T.read(job if isinstance(job, str) else job.truth_base)
+            base = job if isinstance(job, str) else job.truth_base
+            if base not in self.known:
+                self.known[base] = T.read(base)
+            records += self.known[base]
         records.sort(key=lambda r: (r['t0'], -r['t1']))
         return records
 
@@ -44,7 +48,7 @@ class BasicTest(LiveTest):
 
     def cut_out(self, *args, before=0.4, seconds=0.8, after=0.3, rec=(), env=None, rate=2500, **kw):
         """A job that runs before, during and after the recording."""
-        job = self.job('--seconds', before + seconds + after + 20, '--rate', rate, *args, env=env)
+        job = self.job('--seconds', LONG, '--rate', rate, *args, env=env)
         self.pause(before)
         recorder = self.record('-p', job.pid, '-d', seconds, *rec, **kw)
         result = recorder.ended()

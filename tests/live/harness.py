@@ -22,6 +22,7 @@ import readers
 
 BUILD = os.environ.get('MEMTAP_BUILD', '')
 LIMIT = 40  # seconds that any one step of a test may take
+LONG = 300  # seconds of a job that the test itself ends, however slow the machine
 ATTACHED = 'all probes attached'
 
 

@@ -10,6 +10,7 @@ import argparse
 import glob
 import importlib
 import os
+import signal
 import sys
 import time
 import unittest
@@ -69,7 +70,17 @@ def run_one(test):
     return 'ok', '', ''
 
 
+class Stopped:
+    """SIGTERM (of a CI's time limit, say) ends the test at hand, which then cleans up."""
+    now = False
+
+    def __init__(self, *_):
+        Stopped.now = True
+        raise SystemExit('stopped by SIGTERM')
+
+
 def main():
+    signal.signal(signal.SIGTERM, Stopped)
     a = arguments()
     os.environ['MEMTAP_BUILD'] = os.path.abspath(a.build)
     if a.sim:
@@ -92,6 +103,8 @@ def main():
         print(f'{state} {name_of(test)}' + (f' ({text})' if text else '') + took, flush=True)
         if full:
             print(full, file=sys.stderr, flush=True)
+        if Stopped.now:
+            break
     print(f'{count["ok"]} passed, {count["FAIL"]} failed, {count["skip"]} skipped')
     return 1 if count['FAIL'] else 0
 

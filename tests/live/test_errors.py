@@ -5,7 +5,7 @@ import shutil
 import subprocess
 
 from basic import BasicTest
-from harness import memtap
+from harness import LONG, memtap
 
 
 class Errors(BasicTest):
@@ -62,7 +62,7 @@ class Errors(BasicTest):
         self.assertIsNone(p.poll())
 
     def test_unwritable_output(self):
-        job = self.job('--seconds', 2, '--rate', 500)
+        job = self.job('--seconds', LONG, '--rate', 500)
         with open(self.path('file'), 'w') as f:
             f.write('mine')
         for out in ('/proc/nowhere', self.path('file'), self.path('file', 'below')):
@@ -73,7 +73,7 @@ class Errors(BasicTest):
         self.stop(job)
 
     def test_unwritable_summary(self):
-        job = self.job('--seconds', 2, '--rate', 500)
+        job = self.job('--seconds', LONG, '--rate', 500)
         text = self.fails(1, '-p', job.pid, '-d', 0.3, '-o', self.path('o'), '--summary-json', '/proc/nowhere/x')
         self.assertIn('/proc/nowhere/x', text)
         self.stop(job)
@@ -83,7 +83,7 @@ class Errors(BasicTest):
         exe = self.path('memtap')
         shutil.copy2(memtap(), exe)
         os.chmod(exe, 0o755)
-        job = self.job('--seconds', 2, '--rate', 500)
+        job = self.job('--seconds', LONG, '--rate', 500)
         done = subprocess.run(['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups', exe, 'record',
                                '-p', str(job.pid), '-d', '1', '-o', self.path('o')],
                               capture_output=True, text=True, timeout=20)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who is traced: running and coming processes, children, names, everybody."""
 import os
+import subprocess
 import shutil
 import signal
 import time
@@ -8,12 +9,12 @@ import time
 import compare as C
 import truth as T
 from basic import BasicTest
-from harness import sim
+from harness import LONG, sim
 
 
 class Targets(BasicTest):
     def ranks(self, seconds, rate, **kw):
-        job = self.job('--seconds', seconds + 3, '--threads', 8, '--ranks', 4, '--devices', 4,
+        job = self.job('--seconds', LONG, '--threads', 8, '--ranks', 4, '--devices', 4,
                        '--rate', rate, '--layers', 4)
         job.until('RANK 3')
         self.pause(0.6)
@@ -105,8 +106,8 @@ class Targets(BasicTest):
 
     def test_name_of_running(self):
         exe = self.named('npu-job-a')
-        job = self.job('--seconds', 3, '--rate', 2000, exe=exe, env={'SIM_ROOT': sim()})
-        other = self.job('--seconds', 3, '--rate', 2000, '--seed', 5)
+        job = self.job('--seconds', LONG, '--rate', 2000, exe=exe, env={'SIM_ROOT': sim()})
+        other = self.job('--seconds', LONG, '--rate', 2000, '--seed', 5)
         self.pause(0.4)
         result = self.record('-n', 'npu-job-a', '-d', 0.8).ended()
         self.stop(job)
@@ -125,8 +126,8 @@ class Targets(BasicTest):
         self.assertIn('waiting for one', result.stderr)
 
     def test_all(self):
-        one = self.job('--seconds', 4, '--rate', 1500, '--seed', 3, '--devices', 2, '--threads', 2)
-        two = self.job('--seconds', 4, '--rate', 1500, '--mindspore', '--no-torch', '--seed', 4)
+        one = self.job('--seconds', LONG, '--rate', 1500, '--seed', 3, '--devices', 2, '--threads', 2)
+        two = self.job('--seconds', LONG, '--rate', 1500, '--mindspore', '--no-torch', '--seed', 4)
         self.pause(0.4)
         rec = self.record('-a')
         new = self.job('--seconds', 0.8, '--rate', 1500, '--layout', 'c', '--seed', 9)
@@ -148,7 +149,7 @@ class Targets(BasicTest):
             self.fail(self.show(bad, result))
 
     def test_several_pids(self):
-        jobs = [self.job('--seconds', 3, '--rate', 1000, '--seed', n, '--layout', l)
+        jobs = [self.job('--seconds', LONG, '--rate', 1000, '--seed', n, '--layout', l)
                 for n, l in ((1, 'c'), (2, 'b'), (3, 'c'))]
         self.pause(0.4)
         rec = self.record('-p', f'{jobs[0].pid},{jobs[1].pid}', '-p', jobs[2].pid, '-d', 0.8)
@@ -159,7 +160,7 @@ class Targets(BasicTest):
         self.assertEqual({r['pid'] for r in result.rows}, {j.pid for j in jobs})
 
     def test_again_and_again(self):
-        job = self.job('--seconds', 8, '--rate', 2000, '--threads', 2, '--devices', 2)
+        job = self.job('--seconds', LONG, '--rate', 2000, '--threads', 2, '--devices', 2)
         self.pause(0.4)
         results = []
         for _ in range(3):
@@ -172,8 +173,22 @@ class Targets(BasicTest):
         for result in results:
             self.agree(result, job, from_start=False)
 
+    def test_two_recorders(self):
+        """The second one must not take the first one's breakpoints for the library's code."""
+        for args in (('--mindspore', '--no-torch'), ('--no-torch',), ()):
+            job = self.job('--seconds', LONG, '--rate', 800, *args)
+            self.pause(0.4)
+            both = [self.record('-p', job.pid)]
+            both.append(self.record('-p', job.pid))
+            self.pause(0.5)
+            results = [r.stop() for r in both]
+            self.stop(job)
+            for result in results:
+                self.agree(result, job, from_start=False)
+                self.assertNotIn('cannot be probed', result.stderr)
+
     def test_untouched_by_sigterm(self):
-        job = self.job('--seconds', 3, '--rate', 2000)
+        job = self.job('--seconds', LONG, '--rate', 2000)
         self.pause(0.4)
         result = self.record('-p', job.pid).stop(signal.SIGTERM)
         self.assertEqual(result.rc, 0, result.stderr)
@@ -185,7 +200,11 @@ class Targets(BasicTest):
     def test_cgroup(self):
         base = '/sys/fs/cgroup'
         if not os.path.exists(base + '/cgroup.controllers'):
-            self.skipTest('no cgroup of version 2')
+            base = self.path('cgroup2')
+            os.mkdir(base)
+            if subprocess.run(['mount', '-t', 'cgroup2', 'none', base], capture_output=True).returncode:
+                self.skipTest('no cgroup of version 2, and none can be mounted')
+            self.cleanups.append(lambda: subprocess.run(['umount', base], check=True))
         path = f'{base}/memtap-live-{os.getpid()}'
         try:
             os.mkdir(path)
@@ -193,10 +212,10 @@ class Targets(BasicTest):
             self.skipTest(f'no cgroup can be made: {e}')
         self.cleanups.append(lambda: os.rmdir(path))
         job = self.job('--seconds', 1.2, '--rate', 2000, '--ranks', 2, start=False)
-        other = self.job('--seconds', 3, '--rate', 2000, '--seed', 8)
+        other = self.job('--seconds', LONG, '--rate', 2000, '--seed', 8)
         with open(path + '/cgroup.procs', 'w') as f:
             f.write(str(job.pid))
-        rec = self.record('--cgroup', os.path.basename(path))
+        rec = self.record('--cgroup', path)
         job.go()
         job.finish()
         result = rec.stop()

@@ -109,28 +109,40 @@ def completed(result):
     require(rule == n, 'blocks back in the pool: memtap', rule, 'trace', n)
 
 
+def workspace_by_use(result, rows):
+    """Layout C: one pair of rows around each operator of aclnn."""
+    calls = [t for t in result.truth if t['fn'] == 'rtsLaunchKernelWithHostArgs' and inside(result, t)]
+    same('workspace MALLOC rows and operators by thread', *(
+        sorted((t, len(v)) for t, v in by_thread(x, tid, tid).items())
+        for x, tid in (([r for r in rows if r['event'] == 'MALLOC'], lambda r: r['tid']),
+                       (calls, lambda t: t['tid']))))
+
+
+def workspace_by_growth(result, rows):
+    """Layout B tells of growth and release alone: where the driver gives the block or takes it back."""
+    blocks = {r['ptr'] for r in rows}
+    driver = [r for r in result.of('HAL') if r['ptr'] in blocks]
+    same('workspace rows and the driver', [(r['event'], r['ptr']) for r in rows],
+         [(r['event'], r['ptr']) for r in driver])
+
+
 def workspace(result, device=0):
-    """PTA_WORKSPACE rows: one pair around each operator of aclnn, sizes of the trace's blocks."""
-    _, blocks = pool_trace(result, device)
-    sizes = {e[1]: e[2] for e in blocks}
-    rows, open_blocks = result.of('PTA_WORKSPACE', device), {}
-    launches_of = by_thread([t for t in result.truth if t['fn'] == 'rtsLaunchKernelWithHostArgs'
-                             and inside(result, t)], lambda t: t['tid'], lambda t: t['name'])
-    n = by_thread([r for r in rows if r['event'] == 'MALLOC'], lambda r: r['tid'], lambda r: r['ptr'])
-    require({t: len(v) for t, v in n.items()} == {t: len(v) for t, v in launches_of.items()},
-            'workspace MALLOC rows by thread', {t: len(v) for t, v in n.items()},
-            'operators', {t: len(v) for t, v in launches_of.items()})
+    """PTA_WORKSPACE rows: sums, sizes of the trace's blocks, and one for each use or growth. Their number."""
+    sizes = {e[1]: e[2] for e in pool_trace(result, device)[1]}
+    rows, live = result.of('PTA_WORKSPACE', device), {}
+    by_use = any(r['total'] != r['used'] for r in rows)
+    (workspace_by_use if by_use else workspace_by_growth)(result, rows)
     for r in rows:
         if r['event'] == 'MALLOC':
-            require(r['ptr'] not in open_blocks, 'workspace in use twice:', r)
-            open_blocks[r['ptr']] = r['size']
+            require(r['ptr'] not in live, 'workspace in use twice:', r)
+            live[r['ptr']] = r['size']
             require(r['ptr'] not in sizes or r['size'] == sizes[r['ptr']], 'workspace size', r, sizes)
         else:
-            require(open_blocks.pop(r['ptr'], None) == r['size'], 'FREE of no workspace in use:', r)
-        require(r['used'] == sum(open_blocks.values()), 'workspace in use', r, open_blocks)
-        require(r['used'] <= r['total'] and r['total'] in (0, *partial_sums(sizes.values())),
+            require(live.pop(r['ptr'], None) == r['size'], 'FREE of no workspace in use:', r)
+        require(r['used'] == sum(live.values()), 'workspace in use', r, live)
+        require(r['used'] <= r['total'] and (not by_use or r['total'] in (0, *partial_sums(sizes.values()))),
                 'workspace total', r, sizes)
-    require(not open_blocks, 'workspaces still in use:', open_blocks)
+    require(not by_use or not live, 'workspaces still in use:', live)
     return len(rows)
 
 

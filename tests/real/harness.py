@@ -154,6 +154,12 @@ class Bench:
         p.account, p.truth = own['REAL_OUT'], own['SIM_TRUTH']
         return p
 
+    def interpreter(self):
+        """The Python behind the wrapper, and the environment that the wrapper makes for it."""
+        text = 'import json, os, sys; print(json.dumps([sys.executable, dict(os.environ)]))'
+        python, env = json.loads(subprocess.run([self.run, '-c', text], capture_output=True, check=True).stdout)
+        return python, {k: v for k, v in env.items() if os.environ.get(k) != v}
+
     def record(self, name, *args, env=None):
         return Recorder(self, name, args, env)
 

@@ -8,6 +8,7 @@ ENV/run starts Python with released torch and torch_npu wheels on the simulated 
 (scripts/real-env.sh makes it). NAME selects by substring. REAL_KEEP=1 keeps a failed test's files.
 """
 import argparse
+import concurrent.futures
 import glob
 import importlib
 import os
@@ -26,6 +27,7 @@ def arguments():
     p.add_argument('--run')
     p.add_argument('--build', default=os.path.join(HERE, '..', '..', 'build'))
     p.add_argument('--label', default='')
+    p.add_argument('--jobs', type=int, default=min(2, os.cpu_count() or 1), help='tests at once (2)')
     p.add_argument('--list', action='store_true')
     p.add_argument('--trace', action='store_true', help='a traceback with each failure')
     p.add_argument('names', nargs='*')
@@ -83,12 +85,17 @@ def main():
     build = os.path.abspath(a.build)
     reason = why_not(os.path.join(build, 'memtap'))
     count = {'ok': 0, 'FAIL': 0, 'skip': 0}
-    for name, function in tests:
+
+    def one(test):
         t = time.monotonic()
-        state, note = ('skip', reason) if reason else run_one(function, os.path.abspath(a.run), build, a.trace)
-        count[state] += 1
-        took = '' if state == 'skip' else f', {time.monotonic() - t:.1f} s'
-        print(f'{state:4} {a.label}{name} ({note}{took})'.replace('(, ', '('), flush=True)
+        state, note = ('skip', reason) if reason else run_one(test[1], os.path.abspath(a.run), build, a.trace)
+        return test[0], state, note, '' if state == 'skip' else f', {time.monotonic() - t:.1f} s'
+
+    with concurrent.futures.ThreadPoolExecutor(max(1, a.jobs)) as pool:
+        for done in concurrent.futures.as_completed([pool.submit(one, t) for t in tests]):
+            name, state, note, took = done.result()
+            count[state] += 1
+            print(f'{state:4} {a.label}{name} ({note}{took})'.replace('(, ', '('), flush=True)
     print(f'{count["ok"]} passed, {count["FAIL"]} failed, {count["skip"]} skipped')
     return 1 if count['FAIL'] or not tests else 0
 

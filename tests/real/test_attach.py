@@ -53,7 +53,7 @@ def test_again_and_again(bench):
     for i in range(3):
         time.sleep(0.6)
         rec = bench.record(f'window{i}', '-p', p.pid).attached()
-        time.sleep(1.5)
+        time.sleep(1.2)
         results.append(rec.stop())
     p.line()
     p.until('DONE ')
@@ -62,8 +62,8 @@ def test_again_and_again(bench):
     return ' | '.join(window(r) for r in results)
 
 
-def complete(r, to_exit):
-    equal.clean(r)
+def complete(r, to_exit, late=()):
+    equal.clean(r, late)
     n = equal.history(r, to_exit=to_exit)
     h, k = equal.hal(r), equal.launches(r)
     equal.require(n > 50 and h and k, 'rows are missing', n, h, k)
@@ -77,16 +77,32 @@ def test_before_import(bench):
     return complete(r, False)
 
 
-def test_command(bench):
-    """memtap record -- COMMAND: from the first call to the last."""
+def command(bench, argv, env):
     script = os.path.join(HERE, 'programs', 'latecomer.py')
-    env = {'REAL_OUT': os.path.join(bench.folder, 'latecomer.account'),
+    own = {'REAL_OUT': os.path.join(bench.folder, 'latecomer.account'),
            'SIM_TRUTH': os.path.join(bench.folder, 'latecomer.truth')}
-    rec = bench.record('command', '--', bench.run, script, env=env)
-    rec.process.account, rec.process.truth = env['REAL_OUT'], env['SIM_TRUTH']
+    rec = bench.record('command', '--', *argv, script, env={**env, **own})
+    rec.process.account, rec.process.truth = own['REAL_OUT'], own['SIM_TRUTH']
     rec.process.wait()
     r = rec.stop(None)
     bench.end(rec.process, r)
     for kind in ('ACL_INIT', 'ACL_FINI'):
         equal.require(len(r.of(kind)) == 1, kind, 'rows', r.of(kind))
-    return complete(r, True)
+    return r
+
+
+def test_command(bench):
+    """memtap record -- python3 PROGRAM: from the first call to the last, all libraries found ahead."""
+    python, env = bench.interpreter()
+    return complete(command(bench, [python, '-s'], env), True)
+
+
+def test_command_by_script(bench):
+    """
+    A script that sets PYTHONPATH and executes Python: memtap learns the path when Python already
+    runs. libc10, the first library that is loaded, may come before its probe and is told then.
+    """
+    r = command(bench, [bench.run], {})
+    late = [x['path'] for x in r.summary['late_libraries']]
+    equal.require(all(os.path.basename(x) == 'libc10.so' for x in late), 'late libraries', late)
+    return complete(r, True, late) + (', libc10 late' if late else '')

@@ -16,8 +16,9 @@ def printable(message):
 def shown(row):
     """Type, message as far as the vendor prints it, is it marked as cut."""
     if row['type'] == 'Range_end':
-        return row['type'], None, False
-    return row['type'], row['name'][:CUT], row['attr'].get('note') == 'message cut'
+        return row['type'], None, None
+    note = row['attr'].get('note')
+    return row['type'], row['name'][:CUT], note if note != 'message cut' else True
 
 
 def marks(bench, module):
@@ -29,7 +30,7 @@ def marks(bench, module):
     want = r.account['marks']
     for tid in {m[0] for m in want} | {x['tid'] for x in rows}:
         equal.same(f'MSTX rows of thread {tid}', [shown(x) for x in rows if x['tid'] == tid],
-                   [(k, None if k == 'Range_end' else printable(n), k != 'Range_end' and len(n) > CUT)
+                   [(k, None if k == 'Range_end' else printable(n), True if k != 'Range_end' and len(n) > CUT else None)
                     for t, k, n in want if t == tid])
     # which start an end belongs to
     started, open_ranges, ids = [], {}, set()

@@ -101,3 +101,20 @@ def test_not_cached(bench):
     equal.require(not r.of('PTA') and len(r.of('HAL')) == 400, 'HAL only, one row an operation')
     unharmed(bench, r, 'storm', '400', env=env)
     return note
+
+
+def test_losses(bench):
+    """A ring far too small: what is missing is exactly what memtap says it has lost."""
+    r = bench.traced('storm', record=('--ring-size', '4K'))
+    a = r.summary['accounting']
+    equal.require(a['exact'], 'the accounting does not add up:', a)
+    trace, rows = r.account['history'][0], r.of('PTA')
+    want = [('MALLOC' if e[0] == 'alloc' else 'FREE', e[1]) for e in trace if e[0] in ('alloc', 'free_requested')]
+    equal.require(equal.part_of([(x['event'], x['ptr']) for x in rows], want), 'rows are no part of the history')
+    happened = len(want) + sum(e[0] == 'free_completed' for e in trace)
+    lost = sum(x['count'] for x in r.summary['losses'] if 'reportMemoryData' in x['probe'])
+    seen = len(rows) + r.summary['without_row']['PTA blocks back in the pool']
+    equal.require(seen + lost == happened, 'seen', seen, 'lost', lost, 'in the history', happened)
+    told = sum(int(x['attr']['count']) for x in r.of('LOST') if x['attr']['count'].isdigit())
+    equal.require(told == a['lost'], 'LOST rows tell of', told, 'lost', a['lost'])
+    return f'{lost} of {happened} lost and told'

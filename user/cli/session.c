@@ -316,6 +316,15 @@ static void tick(struct session *s)
 		s->stopping = true;
 }
 
+static void read_maps(struct session *s)
+{
+	uint64_t lost = mapwatch__read(s->watch, session__on_map, s);
+
+	s->mapwatch_lost += lost;
+	if (lost)
+		session__rescan(s);
+}
+
 static void loop(struct session *s, int ep, int sig, int timer)
 {
 	/* Here and not earlier: a command that was started inherits nothing. */
@@ -340,7 +349,7 @@ static void loop(struct session *s, int ep, int sig, int timer)
 			}
 		}
 		if (maps)
-			s->mapwatch_lost += mapwatch__read(s->watch, session__on_map, s);
+			read_maps(s);
 		tick(s);
 	}
 }
@@ -365,6 +374,9 @@ static void finish(struct session *s)
 	s->t_stop = clock__boot();
 	s->cfg.stopped = 1;
 	write_cfg(s);
+	if (!features__has(&s->features, FEAT_MULTI) && prober__attached(s->prober) > 20)
+		pr_info("detaching %zu perf uprobes; some kernels take up to 0.2 s for each",
+			prober__attached(s->prober));
 	t0 = clock__boot();
 	prober__detach(s->prober);
 	progs__lifecycle_stop(s->progs);

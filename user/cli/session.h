@@ -101,6 +101,7 @@ int session__run(struct session *s);
 int session__find_targets(struct session *s);
 int session__probe_targets(struct session *s);
 void session__on_map(void *ctx, const struct map_event *e);
+void session__rescan(struct session *s);
 /* Any target left? */
 bool session__alive(struct session *s);
 int session__spawn(struct session *s);

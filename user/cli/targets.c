@@ -390,7 +390,7 @@ int session__probe_targets(struct session *s)
 			refuse(s, c.pid,
 			       "its mappings may not be read; needs CAP_SYS_PTRACE (man memtap, "
 			       "CAPABILITIES)");
-		} else if (!err && !c.mapped && !c.ahead && s->opts.n_pids) {
+		} else if (!err && !c.mapped && !c.ahead && s->opts.n_pids && !s->t_attached) {
 			if (proc__has_program(c.pid))
 				snprintf(why, sizeof(why),
 					 "not an NPU process: none of %s is mapped or found where "
@@ -400,7 +400,7 @@ int session__probe_targets(struct session *s)
 			else
 				snprintf(why, sizeof(why), "has ended, or is a kernel thread");
 			err = refuse(s, c.pid, why);
-		} else if (!err && !c.mapped && s->opts.n_pids) {
+		} else if (!err && !c.mapped && s->opts.n_pids && !s->t_attached) {
 			pr_info("pid %d has no NPU library mapped yet: %zu files are probed ahead",
 				(int)c.pid, c.ahead);
 		}
@@ -439,11 +439,36 @@ static void note_late(struct session *s, const char *path, pid_t pid, uint64_t g
 	s->late[s->n_late++] = (struct late_lib){ strdup(path), pid, gap };
 }
 
+/* Notices of new mappings were lost: what they told of must be looked for. */
+void session__rescan(struct session *s)
+{
+	const struct probed_file *f;
+	size_t before = 0, i;
+
+	while (prober__file(s->prober, before))
+		before++;
+	session__probe_targets(s);
+	for (i = before; (f = prober__file(s->prober, i)); i++)
+		if (f->attached && f->attach_time > s->t_attached)
+			note_late(s, f->path, 0, f->attach_time - s->t_attached);
+}
+
 /* The dynamic linker is mapped once an exec: a new program has begun. */
 static bool is_linker(const char *base)
 {
 	return strncmp(base, "ld-linux", 8) == 0 || strncmp(base, "ld-musl", 7) == 0 ||
 	       fnmatch("ld-[0-9]*.so", base, 0) == 0;
+}
+
+static int same_pid(void *ctx, pid_t pid)
+{
+	return *(pid_t *)ctx == pid;
+}
+
+/* A process that has entered the cgroup since the start. */
+static bool in_cgroup(struct session *s, pid_t pid)
+{
+	return s->opts.cgroup && cgroup__each(s->opts.cgroup, same_pid, &pid) == 1;
 }
 
 void session__on_map(void *ctx, const struct map_event *e)
@@ -474,7 +499,7 @@ void session__on_map(void *ctx, const struct map_event *e)
 		scan__free(&c);
 		return;
 	}
-	if (!ours && !s->opts.all && !s->cfg.cgroup_id)
+	if (!ours && !s->opts.all && !in_cgroup(s, e->pid))
 		return;
 	m = (struct mapping){ .start = e->start, .end = e->start + e->len, .path = e->path };
 	fd = mapping__open(e->pid, &m);

@@ -66,6 +66,7 @@ static const char *page_text(uint32_t page)
 
 static struct hkey key_of(const struct process *p, enum layer l, uint64_t addr)
 {
+	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): pool_of(p->x) made it doubt p */
 	return (struct hkey){ addr, (uint64_t)p->index << 8 | l };
 }
 
@@ -403,7 +404,8 @@ static void on_mindspore(struct model *m, struct process *p, const struct event 
 	struct row r;
 	bool known;
 
-	if (!e->text_len || !is_device_pool(e->text, e->text_len)) {
+	/* A pool whose name cannot be read may be one of the device: never left out in silence. */
+	if (e->text_len && !is_device_pool(e->text, e->text_len)) {
 		m->counts.rules[RULE_OTHER_POOL]++;
 		return;
 	}
@@ -427,6 +429,10 @@ static void on_mindspore(struct model *m, struct process *p, const struct event 
 		r.attrs |= ATTR_POOL;
 		r.total = q->total;
 		r.used = q->used;
+	}
+	if (!e->text_len && !m->opts.vendor) {
+		r.attrs |= ATTR_NOTE;
+		r.note = "pool unknown";
 	}
 	model__emit(m, p, &r, true);
 }

@@ -159,6 +159,7 @@ static int append(struct order *o, struct block *b, const struct row *r)
 		b->data = p;
 		b->cap = (uint32_t)cap;
 	}
+	/* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): a row is never empty */
 	memcpy(b->data + b->len, o->sb.data, o->sb.len);
 	b->len += (uint32_t)o->sb.len;
 	b->rows++;
@@ -257,6 +258,8 @@ int order__finish(struct order *o, uint32_t pid)
 		if (pid && p->pid != pid)
 			continue;
 		while (p->last) {
+			/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): drop_block moves p->last on
+			 */
 			err = end_block(o, p->last);
 			if (err)
 				return err;
@@ -385,6 +388,8 @@ void order__free(struct order *o)
 		return;
 	while ((p = o->last_pool)) {
 		while (p->last)
+			/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): drop_block moves p->last on
+			 */
 			drop_block(o, p->last);
 		drop_pool(o, p);
 	}

@@ -303,7 +303,8 @@ int elf_image__open_fd(int fd, const char *name, struct elf_image **out)
 	if (!S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof(Elf64_Ehdr))
 		return -ENOEXEC;
 	/* The mapping keeps the file; the descriptor is not needed again. */
-	p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	/* Not private: the kernel would put the breakpoints of uprobes into our copy, too. */
+	p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
 	if (p == MAP_FAILED)
 		return -errno;
 	img = calloc(1, sizeof(*img));

@@ -116,7 +116,7 @@ static bool section(const struct elf_image *img, uint64_t i, Elf64_Shdr *sh)
 
 static int read_symtab(struct elf_image *img, size_t *cap)
 {
-	Elf64_Shdr sh, str;
+	Elf64_Shdr sh = { 0 }, str = { 0 };
 	const char *strs;
 	uint64_t i, k;
 	Elf64_Sym s;

@@ -2,7 +2,7 @@
 /*
  * BPF objects: all programs as one object where that loads; else each traced
  * layer by itself over shared maps, so that one that does not load leaves the
- * others. Makes clones to attach.
+ * others.
  */
 #include "probe/probe.h"
 
@@ -18,6 +18,7 @@
 #include "base/base.h"
 #include "memtap/event.h"
 #include "probe/kernel.h"
+#include "probe/progs.h"
 
 #include "acl.skel.h"
 #include "hal.skel.h"
@@ -43,34 +44,6 @@ static const struct {
 	{ "mstx", mstx_bpf__elf_bytes },
 	{ "pymark", pymark_bpf__elf_bytes },
 	{ "mindspore", mindspore_bpf__elf_bytes },
-};
-
-struct prog {
-	const char *name; /* in its object */
-	struct bpf_program *base;
-	char *why; /* not loaded: reason */
-	bool lazy; /* not wanted so far: loaded when it is */
-	bool ready; /* loaded as it will be attached: needs no clone */
-	uint32_t attach_type, mode; /* of one that is ready */
-};
-
-struct clone {
-	const struct prog *prog;
-	uint32_t attach_type, site;
-	int fd;
-};
-
-struct progs {
-	const struct features *features;
-	struct progs_opts opts;
-	struct bpf_object **objs;
-	size_t n_objs;
-	struct prog *progs;
-	size_t n_progs;
-	struct clone *clones;
-	size_t n_clones;
-	struct bpf_link *life[4];
-	size_t n_life;
 };
 
 #define MERGED 0 /* all programs */
@@ -138,15 +111,6 @@ static int add_prog(struct progs *p, struct bpf_program *base, const char *name,
 	return 0;
 }
 
-static void patch(struct bpf_insn *insns, size_t n, uint32_t magic, uint32_t value)
-{
-	size_t i;
-
-	for (i = 0; i < n; i++)
-		if (insns[i].code == (BPF_ALU64 | BPF_MOV | BPF_K) && insns[i].imm == (__s32)magic)
-			insns[i].imm = (__s32)value;
-}
-
 /* Mode of all programs when each site brings its number as a cookie; 0 = they need clones. */
 static uint32_t ready_mode(const struct progs *p)
 {
@@ -172,7 +136,7 @@ static int make_ready(struct bpf_program *prog, uint32_t mode)
 	if (!insns)
 		return -ENOMEM;
 	memcpy(insns, bpf_program__insns(prog), n * sizeof(*insns));
-	patch(insns, n, MT_PATCH_MODE, mode);
+	prog__patch(insns, n, MT_PATCH_MODE, mode);
 	err = bpf_program__set_insns(prog, insns, n);
 	free(insns);
 	if (err)
@@ -244,7 +208,7 @@ static int prepare(struct progs *p, struct bpf_object *obj, size_t layer, const 
 /* One object; `only` restricts it to one program. */
 static int load_one(struct progs *p, size_t layer, const char *only, struct bpf_object **out)
 {
-	struct bpf_object *obj;
+	struct bpf_object *obj = NULL;
 	size_t size;
 	const void *bytes = layers[layer].bytes(&size);
 	LIBBPF_OPTS(bpf_object_open_opts, o, .object_name = layers[layer].name);
@@ -270,7 +234,7 @@ static int load_merged(struct progs *p)
 {
 	uint32_t mode = ready_mode(p);
 	struct bpf_program *prog;
-	struct bpf_object *obj;
+	struct bpf_object *obj = NULL;
 	int err = load_one(p, MERGED, NULL, &obj);
 
 	if (err)
@@ -434,7 +398,7 @@ static void load_lazy(struct progs *p, struct prog *g)
 		g->base = bpf_object__find_program_by_name(obj, g->name);
 }
 
-static const struct prog *find(struct progs *p, const char *name)
+const struct prog *progs__find(struct progs *p, const char *name)
 {
 	size_t i;
 
@@ -452,82 +416,11 @@ static const struct prog *find(struct progs *p, const char *name)
 
 const char *progs__why(struct progs *p, const char *name)
 {
-	const struct prog *g = find(p, name);
+	const struct prog *g = progs__find(p, name);
 
 	if (!g)
 		return "no such program";
 	return g->base ? NULL : g->why;
-}
-
-static int make_clone(struct progs *p, const struct prog *g, uint32_t attach_type, uint32_t site,
-		      uint32_t mode)
-{
-	size_t n = bpf_program__insn_cnt(g->base);
-	LIBBPF_OPTS(bpf_prog_load_opts, o, .expected_attach_type = attach_type);
-	struct bpf_insn *insns = malloc(n * sizeof(*insns));
-	char name[16];
-	int fd;
-
-	if (!insns)
-		return -ENOMEM;
-	memcpy(insns, bpf_program__insns(g->base), n * sizeof(*insns));
-	patch(insns, n, MT_PATCH_MODE, mode);
-	patch(insns, n, MT_PATCH_SITE, site);
-	o.prog_flags = mode & MT_MODE_SLEEPABLE ? BPF_F_SLEEPABLE : 0;
-	snprintf(name, sizeof(name), "mt_%.12s", g->name);
-	fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, name, "Dual BSD/GPL", insns, n, &o);
-	if (fd < 0)
-		fd = -errno;
-	free(insns);
-	return fd;
-}
-
-int progs__clone(struct progs *p, const char *name, uint32_t attach_type, uint32_t site)
-{
-	const struct prog *g = find(p, name);
-	bool cookie = attach_type || features__has(p->features, FEAT_COOKIE);
-	uint32_t mode = (cookie ? MT_MODE_COOKIE : 0) | (p->opts.cgroup ? MT_MODE_CGROUP : 0) |
-			(features__has(p->features, FEAT_SLEEPABLE) ? MT_MODE_SLEEPABLE : 0);
-	/* What a program can do without when this kernel refuses it there. */
-	static const uint32_t optional[] = { MT_MODE_SLEEPABLE, MT_MODE_CGROUP };
-	void *more;
-	size_t i;
-	int fd;
-
-	if (!g || !g->base)
-		return -ENOENT;
-	if (g->ready && g->attach_type == attach_type && g->mode == mode)
-		return bpf_program__fd(g->base);
-	if (cookie)
-		site = 0;
-	for (i = 0; i < p->n_clones; i++)
-		if (p->clones[i].prog == g && p->clones[i].attach_type == attach_type &&
-		    p->clones[i].site == site)
-			return p->clones[i].fd;
-	fd = make_clone(p, g, attach_type, site, mode);
-	for (i = 0; fd < 0 && i < MT_ARRAY_SIZE(optional); i++) {
-		if (!(mode & optional[i]))
-			continue;
-		pr_debug("program %s: no variant with mode 0x%x: %s", name, mode, strerror(-fd));
-		if (optional[i] == MT_MODE_CGROUP && p->opts.cgroup) {
-			p->opts.cgroup = false;
-			pr_warn("this kernel cannot filter by cgroup: its present processes and "
-				"their "
-				"children are traced");
-		}
-		mode &= ~optional[i];
-		fd = make_clone(p, g, attach_type, site, mode);
-	}
-	if (fd < 0)
-		return fd;
-	more = realloc(p->clones, (p->n_clones + 1) * sizeof(*p->clones));
-	if (!more) {
-		close(fd);
-		return -ENOMEM;
-	}
-	p->clones = more;
-	p->clones[p->n_clones++] = (struct clone){ g, attach_type, site, fd };
-	return fd;
 }
 
 int progs__lifecycle(struct progs *p)
@@ -536,7 +429,7 @@ int progs__lifecycle(struct progs *p)
 	size_t i;
 
 	for (i = 0; i < MT_ARRAY_SIZE(names); i++) {
-		const struct prog *g = find(p, names[i]);
+		const struct prog *g = progs__find(p, names[i]);
 		struct bpf_link *l = g && g->base ? bpf_program__attach(g->base) : NULL;
 
 		if (!l)

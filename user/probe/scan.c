@@ -79,7 +79,7 @@ static void scan_rip(struct elf_image *img, uint8_t op, uint64_t value,
 
 	for (s = 0; s < img->nsegs; s++) {
 		const struct elf_seg *seg = &img->segs[s];
-		const uint8_t *base = img->data + seg->off, *end = base + seg->filesz, *p = base;
+		const uint8_t *base = img->data + seg->off, *end = base + seg->filesz, *p;
 
 		if (!(seg->flags & PF_X) || seg->filesz < 8)
 			continue;

@@ -266,6 +266,7 @@ int site__returns(struct elf_image *img, uint64_t vaddr, struct site *out, int m
 		func__free(&fl.parts[i].f);
 		free(fl.parts[i].seen);
 	}
+	/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): all parts were freed above */
 	free(fl.todo);
 	return err;
 }

@@ -2,6 +2,7 @@
 """Trains from READY on until a line comes; notes when each step was and how much had happened."""
 import sys
 import threading
+import time
 
 import account
 
@@ -32,6 +33,7 @@ while not stop.is_set():
     A.data['ops'].append(['step', before['mallocs'] + before['frees'], after['mallocs'] + after['frees'], t0,
                           account.boot(), after])
     steps += 1
+    time.sleep(0.003)
     if steps % 200 == 100:
         del kept[:]
         A.npu.empty_cache()
