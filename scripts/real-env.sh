@@ -43,7 +43,9 @@ if ! [ "$PYTHON" ] && ! python3 -m pip --version >/dev/null 2>&1; then
 fi
 if ! [ -f "$build/tests/sim/cann/lib64/libascend_hal.so" ]; then
 	# shellcheck disable=SC2086
-	need_packages $packages_build >&2 && build_in "$build" -Dtests=false >&2 || exit 1
+	if ! need_packages $packages_build >&2 || ! build_in "$build" -Dtests=false >&2; then
+		exit 1
+	fi
 fi
 need_packages g++ binutils >&2 || exit 1
 

@@ -32,7 +32,11 @@ done
 if ! [ -x "$build/memtap" ] || ! [ -d "$build/tests/sim" ]; then
 	say "building"
 	# shellcheck disable=SC2086
-	need_packages $packages_build && build_in "$build" || { echo "FAIL build"; echo "0 passed, 1 failed, 0 skipped"; exit 1; }
+	if ! need_packages $packages_build || ! build_in "$build"; then
+		echo "FAIL build"
+		echo "0 passed, 1 failed, 0 skipped"
+		exit 1
+	fi
 fi
 
 passed=0 failed=0 skipped=0
