@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Released torch and torch_npu wheels on the simulated CANN, kept in a cache: prints the path of a `run`.
 set -uo pipefail
+# shellcheck source=scripts/lib.sh
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
 build=$top/build

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Traces released torch + torch_npu wheels on the simulated CANN; rows must equal torch_npu's own account.
 set -uo pipefail
+# shellcheck source=scripts/lib.sh
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
 build=$top/build
