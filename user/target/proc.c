@@ -101,6 +101,34 @@ static char *status_line(pid_t pid, const char *key)
 	return line;
 }
 
+static int status_number(pid_t pid, const char *key, long *v)
+{
+	char *line = status_line(pid, key);
+
+	if (!line)
+		return -ESRCH;
+	*v = strtol(line, NULL, 10);
+	free(line);
+	return 0;
+}
+
+int proc__parent(pid_t pid, pid_t *parent)
+{
+	long v;
+	int err = status_number(pid, "PPid", &v);
+
+	if (!err)
+		*parent = (pid_t)v;
+	return err;
+}
+
+pid_t proc__leader(pid_t tid)
+{
+	long v;
+
+	return status_number(tid, "Tgid", &v) ? 0 : (pid_t)v;
+}
+
 uint32_t proc__nspid(pid_t pid)
 {
 	char *line = status_line(pid, "NSpid"), *p;
@@ -112,15 +140,6 @@ uint32_t proc__nspid(pid_t pid)
 	}
 	free(line);
 	return v ? v : (uint32_t)pid;
-}
-
-bool proc__has_seccomp(pid_t pid)
-{
-	char *line = status_line(pid, "Seccomp");
-	bool yes = line && strtoul(line, NULL, 10) == 2;
-
-	free(line);
-	return yes;
 }
 
 char *proc__env(pid_t pid, const char *name)
