@@ -19,6 +19,7 @@ struct model {
 	struct block *blocks; /* 0 is none */
 	uint32_t next_block, cap_blocks, free_block;
 	uint64_t next_allocation;
+	uint64_t last_time; /* boot time of the youngest row of an event */
 	struct model_counts counts;
 };
 

@@ -394,7 +394,7 @@ static void on_workspace(struct model *m, struct process *p, const struct event 
 /* ascend-abi.md 2.10: pools of the device only. */
 static bool is_device_pool(const char *text, size_t len)
 {
-	return memmem(text, len, "Ascend", 6) && !memmem(text, len, "PinMemPool", 10);
+	return text && memmem(text, len, "Ascend", 6) && !memmem(text, len, "PinMemPool", 10);
 }
 
 static void on_mindspore(struct model *m, struct process *p, const struct event *e)
