@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Released torch and torch_npu wheels on the simulated CANN, kept in a cache: prints the path of a `run`.
 set -uo pipefail
+# shellcheck source=scripts/lib.sh
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
 build=$top/build
@@ -43,7 +44,9 @@ if ! [ "$PYTHON" ] && ! python3 -m pip --version >/dev/null 2>&1; then
 fi
 if ! [ -f "$build/tests/sim/cann/lib64/libascend_hal.so" ]; then
 	# shellcheck disable=SC2086
-	need_packages $packages_build >&2 && build_in "$build" -Dtests=false >&2 || exit 1
+	if ! need_packages $packages_build >&2 || ! build_in "$build" -Dtests=false >&2; then
+		exit 1
+	fi
 fi
 need_packages g++ binutils >&2 || exit 1
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Traces released torch + torch_npu wheels on the simulated CANN; rows must equal torch_npu's own account.
 set -uo pipefail
+# shellcheck source=scripts/lib.sh
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
 build=$top/build
@@ -32,7 +33,11 @@ done
 if ! [ -x "$build/memtap" ] || ! [ -d "$build/tests/sim" ]; then
 	say "building"
 	# shellcheck disable=SC2086
-	need_packages $packages_build && build_in "$build" || { echo "FAIL build"; echo "0 passed, 1 failed, 0 skipped"; exit 1; }
+	if ! need_packages $packages_build || ! build_in "$build"; then
+		echo "FAIL build"
+		echo "0 passed, 1 failed, 0 skipped"
+		exit 1
+	fi
 fi
 
 passed=0 failed=0 skipped=0

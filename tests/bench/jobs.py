@@ -11,17 +11,17 @@ import time
 
 
 class Sim:
-    """sim-train in the background; without `seconds` it is stopped at the end."""
+    """sim-train in the background: for `seconds` from finish() on, or until the end."""
 
     def __init__(self, opts, args, seconds=None):
         self.args = [os.path.join(opts.build, "tests", "sim", "sim-train"), *args,
-                     "--seconds", str(seconds or 600)]
+                     "--seconds", str(seconds or 600), *(["--wait"] if seconds else [])]
         self.limited = seconds is not None
         self.out = None
 
     def __enter__(self):
-        self.proc = subprocess.Popen(self.args, stdout=subprocess.PIPE, text=True,
-                                     stderr=subprocess.DEVNULL)
+        self.proc = subprocess.Popen(self.args, stdin=subprocess.PIPE, text=True,
+                                     stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         self.pid = self.proc.pid
         while not self.proc.stdout.readline().startswith("READY"):
             if self.proc.poll() is not None:
@@ -30,7 +30,7 @@ class Sim:
 
     def finish(self):
         if self.out is None:
-            self.out = self.proc.communicate()[0]
+            self.out = self.proc.communicate("go\nend\n")[0]
         return self.out
 
     def rate(self):
@@ -40,7 +40,11 @@ class Sim:
     def __exit__(self, *exc):
         if not self.limited:
             self.proc.kill()
-        self.finish()
+            self.proc.wait()
+            self.proc.stdin.close()
+            self.proc.stdout.close()
+        else:
+            self.finish()
 
 
 class Run:

@@ -48,6 +48,10 @@ class Fallback(BasicTest):
         self.assertEqual(result.stderr.count('only the driver\'s segments'), 2, result.stderr)
         self.assertTrue(npu_file(result)['segments_only'])
 
+    def test_strict(self):
+        result, _ = self.traced('--layout', 'opaque', seconds=0.5, rec=('--strict',))
+        self.assertEqual(result.rc, 3, result.stderr)
+
     def test_segments_expandable(self):
         result, job = self.traced('--layout', 'opaque', '--empty-cache', 7,
                                   env={'PYTORCH_NPU_ALLOC_CONF': 'expandable_segments:True'})

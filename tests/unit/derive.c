@@ -142,6 +142,26 @@ Test(derive, generation_5)
 	each_compiler("-DLAYOUT=0", finds_c10);
 }
 
+/* Neither function: only the allocator's own are left. */
+static void finds_inner_only(struct built *b)
+{
+	struct pta_derived d;
+
+	cr_assert_eq(pta__derive(b->stripped, &d), 0);
+	cr_expect_eq(d.generation, PTA_NONE);
+	cr_expect_eq(d.report, 0);
+	cr_expect_eq(d.malloc, truth(b, "hidden_malloc"));
+	cr_expect_eq(d.free, truth(b, "hidden_free"));
+	cr_expect_eq(d.block_ptr, 72);
+	cr_expect_eq(d.block_size, 48);
+	cr_expect(d.why);
+}
+
+Test(derive, nobody_reports)
+{
+	each_compiler("-DLAYOUT=0 -DNOBODY", finds_inner_only);
+}
+
 static void finds_no_inner(struct built *b)
 {
 	struct pta_derived d;

@@ -255,6 +255,8 @@ int event__decode(const void *rec, size_t size, enum pta_layout layout, struct e
 	default:
 		return -EBADMSG;
 	}
+	/* Other negative numbers have a meaning in rows (DEV_HOST). */
+	e->device = MT_MAX(e->device, -1);
 	return e->kind == EV_NONE || size_is_wrong(e) ? -EBADMSG : 0;
 }
 

@@ -29,6 +29,7 @@ static struct pta_check *check_of(struct session *s, unsigned int file)
 
 static void withdraw(struct session *s, const struct probed_file *f, const char *why)
 {
+	s->pool_unseen = true;
 	if (prober__withdraw(s->prober, f->no, why))
 		session__segments_left(s, f);
 }

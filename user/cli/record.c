@@ -337,7 +337,7 @@ int cmd_record(int argc, char **argv)
 	err = session__run(s);
 	if (err)
 		status = EXIT_FAIL;
-	else if (o->strict && (s->lost_total || s->n_late || s->mapwatch_lost))
+	else if (o->strict && (s->lost_total || s->n_late || s->mapwatch_lost || s->pool_unseen))
 		status = EXIT_INCOMPLETE;
 	(void)a;
 out:

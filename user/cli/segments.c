@@ -50,6 +50,7 @@ static void warn_once(struct session *s, const struct probed_file *f)
 
 	if (!said || (*said)++)
 		return;
+	s->pool_unseen = true;
 	pr_warn("%s: nothing in it shows its tensors: only the driver's segments are recorded for "
 		"its processes, marked note:segment",
 		f->path);

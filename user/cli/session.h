@@ -81,6 +81,7 @@ struct session {
 	} * checks;
 	size_t n_checks;
 
+	bool pool_unseen; /* for some time or wholly: a withdrawn probe, only segments */
 	struct hmap segments_said; /* file numbers, see segments.c */
 
 	/* losses already written as rows, by (site, reason, device) */

@@ -156,7 +156,7 @@ void session__summary(struct session *s)
 	double cpu;
 	long rss;
 
-	if (s->opts.quiet && !s->lost_total)
+	if (s->opts.quiet && !s->lost_total && !s->pool_unseen)
 		return;
 	session__account(s, &a);
 	model__counts(s->model, &c);
