@@ -32,4 +32,12 @@ void model__memory(struct model *m, struct process *p, const struct event *e);
 void model__oom(struct model *m, struct process *p, const struct event *e);
 void model__drop_blocks(struct model *m, struct process *p);
 
+/* Bytes more or less, as the blocks seen add up. */
+void pool__change(struct pool *q, int64_t by, uint64_t time);
+/* Sums that a record tells. */
+void pool__set(struct pool *q, int64_t used, int64_t total, uint64_t time);
+struct pool *pool__of(struct pool *array, int32_t device); /* NULL: no such device */
+/* The pool whose sum is made from its blocks; NULL where records tell it. */
+struct pool *pool__summed(struct process *p, enum layer l, int32_t device);
+
 #endif

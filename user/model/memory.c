@@ -66,7 +66,7 @@ static const char *page_text(uint32_t page)
 
 static struct hkey key_of(const struct process *p, enum layer l, uint64_t addr)
 {
-	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): pool_of(p->x) made it doubt p */
+	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): pool__of(p->x) made it doubt p */
 	return (struct hkey){ addr, (uint64_t)p->index << 8 | l };
 }
 
@@ -74,6 +74,7 @@ static struct block *block__new(struct model *m, struct process *p, enum layer l
 				int64_t size)
 {
 	struct block *b;
+	struct pool *sum;
 	bool fresh;
 	uint64_t *v;
 	uint32_t no;
@@ -94,6 +95,9 @@ static struct block *block__new(struct model *m, struct process *p, enum layer l
 		/* Its FREE was missed. The new block takes its place. */
 		m->counts.residual++;
 		no = (uint32_t)*v;
+		sum = pool__summed(p, l, m->blocks[no].device);
+		if (sum)
+			pool__change(sum, -m->blocks[no].size, 0);
 	} else {
 		no = m->free_block;
 		if (no)
@@ -141,38 +145,6 @@ void model__drop_blocks(struct model *m, struct process *p)
 	for (i = 0; i < n; i++)
 		block__take(m, p, (enum layer)(gone[i].b & 0xff), gone[i].a, &b);
 	free(gone);
-}
-
-/* ---- pools ---- */
-
-static void pool__change(struct pool *q, int64_t by, uint64_t time)
-{
-	q->met = true;
-	if (by < 0 && q->used < (uint64_t)-by)
-		q->used = 0; /* blocks from before the attach */
-	else
-		q->used += (uint64_t)by;
-	if (q->used > q->peak) {
-		q->peak = q->used;
-		q->peak_time = time;
-	}
-}
-
-static void pool__set(struct pool *q, int64_t used, int64_t total, uint64_t time)
-{
-	q->met = true;
-	q->used = used > 0 ? (uint64_t)used : 0;
-	q->total = total > 0 ? (uint64_t)total : 0;
-	q->peak_total = MT_MAX(q->peak_total, q->total);
-	if (q->used > q->peak) {
-		q->peak = q->used;
-		q->peak_time = time;
-	}
-}
-
-static struct pool *pool_of(struct pool *array, int32_t device)
-{
-	return device >= 0 && device < MAX_DEVICES ? &array[device] : NULL;
 }
 
 /* ---- rows ---- */
@@ -255,7 +227,7 @@ static void on_hal_alloc(struct model *m, struct process *p, const struct event 
 	if (!malloc_row(m, p, e, l, ROW_HAL, dev, &r))
 		return;
 	process__saw_device(p, e->tid, dev);
-	q = dev == DEV_HOST ? &p->hal[MAX_DEVICES] : pool_of(p->hal, dev);
+	q = pool__summed(p, l, dev);
 	if (q)
 		pool__change(q, e->size, e->time);
 	if (!m->opts.vendor) {
@@ -279,7 +251,7 @@ static void on_hal_free(struct model *m, struct process *p, const struct event *
 	struct row r;
 
 	if (free_row(m, p, e, l, ROW_HAL, &r)) {
-		q = r.device == DEV_HOST ? &p->hal[MAX_DEVICES] : pool_of(p->hal, r.device);
+		q = pool__summed(p, l, r.device);
 		if (q)
 			pool__change(q, -r.size, e->time);
 		if (!m->opts.vendor && r.device != DEV_HOST && r.phys_device >= 0)
@@ -319,7 +291,7 @@ static void pta_attrs(struct model *m, const struct event *e, struct row *r)
 
 static void on_pta(struct model *m, struct process *p, const struct event *e)
 {
-	struct pool *q = pool_of(p->pta, e->device);
+	struct pool *q = pool__of(p->pta, e->device);
 	struct row r;
 
 	process__saw_device(p, e->tid, e->device);
@@ -362,7 +334,7 @@ static bool ws_is_segment(const struct pool *q, const struct event *e)
 
 static void on_workspace(struct model *m, struct process *p, const struct event *e)
 {
-	struct pool *q = pool_of(p->ws, e->device);
+	struct pool *q = pool__of(p->ws, e->device);
 	bool segment = ws_is_segment(q, e);
 	struct row r;
 
@@ -417,8 +389,8 @@ static void on_mindspore(struct model *m, struct process *p, const struct event 
 		known = free_row(m, p, e, LAYER_MS, ROW_MINDSPORE, &r);
 		dev = r.device;
 	}
-	q = pool_of(p->ms, dev);
-	hal = pool_of(p->hal, dev);
+	q = pool__of(p->ms, dev);
+	hal = pool__of(p->hal, dev);
 	if (q) {
 		if (known)
 			pool__change(q, e->kind == EV_MS_ALLOC ? r.size : -r.size, e->time);
@@ -479,41 +451,4 @@ void model__memory(struct model *m, struct process *p, const struct event *e)
 	default:
 		m->counts.rules[RULE_STATE]++;
 	}
-}
-
-/* ---- views ---- */
-
-static size_t add_pools(const struct process *p, enum row_type type, const struct pool *array,
-			size_t n, bool partial, struct pool_state *out, size_t max)
-{
-	size_t i, k = 0;
-
-	for (i = 0; i < n && k < max; i++)
-		if (array[i].met)
-			out[k++] = (struct pool_state){ .type = type,
-							.tgid = p->tgid,
-							.device = i == MAX_DEVICES ? DEV_HOST
-										   : (int32_t)i,
-							.used = array[i].used,
-							.peak = array[i].peak,
-							.total = array[i].total,
-							.peak_total = array[i].peak_total,
-							.peak_time = array[i].peak_time,
-							.partial = partial };
-	return k;
-}
-
-size_t model__pools(const struct model *m, struct pool_state *out, size_t max)
-{
-	size_t i, n = 0;
-
-	for (i = 0; i < m->n_procs; i++) {
-		const struct process *p = m->procs[i];
-
-		n += add_pools(p, ROW_HAL, p->hal, MAX_DEVICES + 1, true, out + n, max - n);
-		n += add_pools(p, ROW_PTA, p->pta, MAX_DEVICES, false, out + n, max - n);
-		n += add_pools(p, ROW_PTA_WORKSPACE, p->ws, MAX_DEVICES, false, out + n, max - n);
-		n += add_pools(p, ROW_MINDSPORE, p->ms, MAX_DEVICES, true, out + n, max - n);
-	}
-	return n;
 }

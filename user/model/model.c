@@ -317,8 +317,18 @@ static void on_exit_process(struct model *m, struct process *p, uint64_t time)
 /* A new program under the same PID: what the old one held is gone with it. */
 static void on_exec(struct model *m, struct process *p)
 {
+	struct process_desc d = { 0 };
+
 	model__drop_blocks(m, p);
 	process__forget(p);
+	if (m->ops.describe)
+		m->ops.describe(m->ctx, p->tgid, p->start, &d);
+	/* It may have ended since: then what was known is the best guess. */
+	if (d.nspid) {
+		process__devices(p, d.visible);
+		p->segments = d.segments;
+	}
+	free(d.visible);
 	if (m->ops.ended)
 		m->ops.ended(m->ctx, p->tgid);
 }

@@ -37,18 +37,25 @@ static int32_t read_visible(struct process *p, const char *list)
 	return logical;
 }
 
+void process__devices(struct process *p, const char *visible)
+{
+	size_t i;
+
+	for (i = 0; i < MT_ARRAY_SIZE(p->logical); i++)
+		p->logical[i] = -1;
+	memset(p->learnt, 0, sizeof(p->learnt));
+	p->n_visible = read_visible(p, visible);
+}
+
 struct process *process__new(uint32_t tgid, uint32_t start, const char *visible)
 {
 	struct process *p = calloc(1, sizeof(*p));
-	size_t i;
 
 	if (!p)
 		return NULL;
 	p->tgid = tgid;
 	p->start = start;
-	for (i = 0; i < MT_ARRAY_SIZE(p->logical); i++)
-		p->logical[i] = -1;
-	p->n_visible = read_visible(p, visible);
+	process__devices(p, visible);
 	return p;
 }
 

@@ -63,6 +63,8 @@ struct process {
 
 struct process *process__new(uint32_t tgid, uint32_t start, const char *visible);
 void process__free(struct process *p);
+/* Begin anew with the devices that the environment makes visible. */
+void process__devices(struct process *p, const char *visible);
 /* After an exec: threads, streams, names, ranges and sums of the old program. */
 void process__forget(struct process *p);
 struct thread process__thread(const struct process *p, uint32_t tid);
