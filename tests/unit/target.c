@@ -3,8 +3,6 @@
 #include "target_test.h"
 
 #include <inttypes.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -51,26 +49,6 @@ Test(proc, start_of_a_zombie)
 	cr_expect_eq(proc__start(pid, &start), -ESRCH);
 	cr_expect(!proc__has_program(pid));
 	waitpid(pid, NULL, 0);
-}
-
-static void filtered(void)
-{
-	struct sock_filter f[] = { BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW) };
-	struct sock_fprog p = { 1, f };
-
-	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &p))
-		_exit(1);
-}
-
-Test(proc, seccomp)
-{
-	pid_t plain = child_of(NULL), pid = child_of(filtered);
-
-	cr_expect(proc__has_seccomp(pid));
-	cr_expect_eq(proc__has_seccomp(plain), proc__has_seccomp(getpid()));
-	end_child(pid);
-	end_child(plain);
 }
 
 Test(proc, env)

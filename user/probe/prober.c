@@ -164,6 +164,7 @@ void batch__run(struct batch *b, int fd)
 		struct probe_report *rep = &f->reports[owner[j].rep];
 
 		if (!b->reqs[j].err) {
+			/* Never NULL. NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker) */
 			if (strcmp(rep->state, "found") == 0)
 				rep->state = "attached";
 			continue;
