@@ -72,6 +72,13 @@ Test(pta, layout_b)
 	r = record(MALLOC, 0, 9, 1024);
 	r.reserved = r.active = 0;
 	is_kind(decode(r, PTA_LAYOUT_B), EV_WS, ALL | EVF_ALLOC | EVF_LAYOUT_B, "workspace");
+	/* the last block of the caching allocator: nothing active, its segment still reserved */
+	r.reserved = 20971520;
+	is_kind(decode(r, PTA_LAYOUT_B), EV_PTA_MALLOC, ALL, "reserved");
+	r.reserved = 0;
+	r.active = 512;
+	is_kind(decode(r, PTA_LAYOUT_B), EV_PTA_MALLOC, ALL, "active");
+	r.active = 0;
 	/* the same in layout A is a block as others */
 	is_kind(decode(r, PTA_LAYOUT_A), EV_PTA_MALLOC, ALL, "no workspace in A");
 	r = record(FREE, 0, 9, -1024);
