@@ -147,7 +147,6 @@ void model__drop_blocks(struct model *m, struct process *p)
 
 static void pool__change(struct pool *q, int64_t by, uint64_t time)
 {
-	q->met = true;
 	if (by < 0 && q->used < (uint64_t)-by)
 		q->used = 0; /* blocks from before the attach */
 	else
@@ -160,7 +159,6 @@ static void pool__change(struct pool *q, int64_t by, uint64_t time)
 
 static void pool__set(struct pool *q, int64_t used, int64_t total, uint64_t time)
 {
-	q->met = true;
 	q->used = used > 0 ? (uint64_t)used : 0;
 	q->total = total > 0 ? (uint64_t)total : 0;
 	q->peak_total = MT_MAX(q->peak_total, q->total);
@@ -170,9 +168,11 @@ static void pool__set(struct pool *q, int64_t used, int64_t total, uint64_t time
 	}
 }
 
-static struct pool *pool_of(struct pool *array, int32_t device)
+static struct pool *pool_of(struct pools *s, int32_t device)
 {
-	return device >= 0 && device < MAX_DEVICES ? &array[device] : NULL;
+	return device == DEV_HOST ? pools__get(s, MAX_DEVICES)
+	       : device < MAX_DEVICES ? pools__get(s, device)
+				      : NULL;
 }
 
 /* ---- rows ---- */
@@ -255,7 +255,7 @@ static void on_hal_alloc(struct model *m, struct process *p, const struct event 
 	if (!malloc_row(m, p, e, l, ROW_HAL, dev, &r))
 		return;
 	process__saw_device(p, e->tid, dev);
-	q = dev == DEV_HOST ? &p->hal[MAX_DEVICES] : pool_of(p->hal, dev);
+	q = pool_of(&p->hal, dev);
 	if (q)
 		pool__change(q, e->size, e->time);
 	if (!m->opts.vendor) {
@@ -279,7 +279,7 @@ static void on_hal_free(struct model *m, struct process *p, const struct event *
 	struct row r;
 
 	if (free_row(m, p, e, l, ROW_HAL, &r)) {
-		q = r.device == DEV_HOST ? &p->hal[MAX_DEVICES] : pool_of(p->hal, r.device);
+		q = pool_of(&p->hal, r.device);
 		if (q)
 			pool__change(q, -r.size, e->time);
 		if (!m->opts.vendor && r.device != DEV_HOST && r.phys_device >= 0)
@@ -319,12 +319,12 @@ static void pta_attrs(struct model *m, const struct event *e, struct row *r)
 
 static void on_pta(struct model *m, struct process *p, const struct event *e)
 {
-	struct pool *q = pool_of(p->pta, e->device);
+	struct pool *q = e->flags & EVF_TOTALS ? pool_of(&p->pta, e->device) : NULL;
 	struct row r;
 
 	process__saw_device(p, e->tid, e->device);
 	process__stream_device(p, e->stream, e->device);
-	if (q && (e->flags & EVF_TOTALS))
+	if (q)
 		pool__set(q, e->allocated, e->reserved, e->time);
 	if (e->kind == EV_PTA_BLOCK_FREE) {
 		m->counts.rules[RULE_BLOCK_FREE]++;
@@ -362,7 +362,7 @@ static bool ws_is_segment(const struct pool *q, const struct event *e)
 
 static void on_workspace(struct model *m, struct process *p, const struct event *e)
 {
-	struct pool *q = pool_of(p->ws, e->device);
+	struct pool *q = pool_of(&p->ws, e->device);
 	bool segment = ws_is_segment(q, e);
 	struct row r;
 
@@ -400,7 +400,8 @@ static bool is_device_pool(const char *text, size_t len)
 static void on_mindspore(struct model *m, struct process *p, const struct event *e)
 {
 	int32_t dev = process__device(p, e->tid, e->stream);
-	struct pool *q, *hal;
+	const struct pool *hal;
+	struct pool *q;
 	struct row r;
 	bool known;
 
@@ -417,14 +418,14 @@ static void on_mindspore(struct model *m, struct process *p, const struct event 
 		known = free_row(m, p, e, LAYER_MS, ROW_MINDSPORE, &r);
 		dev = r.device;
 	}
-	q = pool_of(p->ms, dev);
-	hal = pool_of(p->hal, dev);
+	q = pool_of(&p->ms, dev);
+	hal = pools__find(&p->hal, dev);
 	if (q) {
 		if (known)
 			pool__change(q, e->kind == EV_MS_ALLOC ? r.size : -r.size, e->time);
 		/* The pool does not tell its size: what the driver gave this process since the
 		 * attach stands for it. */
-		q->total = MT_MAX(hal->used, q->used);
+		q->total = MT_MAX(hal ? hal->used : 0, q->used);
 		q->peak_total = MT_MAX(q->peak_total, q->total);
 		r.attrs |= ATTR_POOL;
 		r.total = q->total;
@@ -483,24 +484,23 @@ void model__memory(struct model *m, struct process *p, const struct event *e)
 
 /* ---- views ---- */
 
-static size_t add_pools(const struct process *p, enum row_type type, const struct pool *array,
-			size_t n, bool partial, struct pool_state *out, size_t max)
+static size_t add_pools(const struct process *p, enum row_type type, const struct pools *s,
+			bool partial, struct pool_state *out, size_t max)
 {
-	size_t i, k = 0;
+	size_t i;
 
-	for (i = 0; i < n && k < max; i++)
-		if (array[i].met)
-			out[k++] = (struct pool_state){ .type = type,
-							.tgid = p->tgid,
-							.device = i == MAX_DEVICES ? DEV_HOST
-										   : (int32_t)i,
-							.used = array[i].used,
-							.peak = array[i].peak,
-							.total = array[i].total,
-							.peak_total = array[i].peak_total,
-							.peak_time = array[i].peak_time,
-							.partial = partial };
-	return k;
+	for (i = 0; i < s->n && i < max; i++)
+		out[i] = (struct pool_state){ .type = type,
+					      .tgid = p->tgid,
+					      .device = s->v[i].slot == MAX_DEVICES ? DEV_HOST
+										    : s->v[i].slot,
+					      .used = s->v[i].used,
+					      .peak = s->v[i].peak,
+					      .total = s->v[i].total,
+					      .peak_total = s->v[i].peak_total,
+					      .peak_time = s->v[i].peak_time,
+					      .partial = partial };
+	return i;
 }
 
 size_t model__pools(const struct model *m, struct pool_state *out, size_t max)
@@ -510,10 +510,10 @@ size_t model__pools(const struct model *m, struct pool_state *out, size_t max)
 	for (i = 0; i < m->n_procs; i++) {
 		const struct process *p = m->procs[i];
 
-		n += add_pools(p, ROW_HAL, p->hal, MAX_DEVICES + 1, true, out + n, max - n);
-		n += add_pools(p, ROW_PTA, p->pta, MAX_DEVICES, false, out + n, max - n);
-		n += add_pools(p, ROW_PTA_WORKSPACE, p->ws, MAX_DEVICES, false, out + n, max - n);
-		n += add_pools(p, ROW_MINDSPORE, p->ms, MAX_DEVICES, true, out + n, max - n);
+		n += add_pools(p, ROW_HAL, &p->hal, true, out + n, max - n);
+		n += add_pools(p, ROW_PTA, &p->pta, false, out + n, max - n);
+		n += add_pools(p, ROW_PTA_WORKSPACE, &p->ws, false, out + n, max - n);
+		n += add_pools(p, ROW_MINDSPORE, &p->ms, true, out + n, max - n);
 	}
 	return n;
 }
