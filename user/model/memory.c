@@ -101,6 +101,7 @@ static struct block *block__new(struct model *m, struct process *p, enum layer l
 		else
 			no = m->next_block++;
 		*v = no;
+		p->n_live++;
 	}
 	b = &m->blocks[no];
 	*b = (struct block){ .addr = addr,
@@ -120,6 +121,7 @@ static bool block__take(struct model *m, struct process *p, enum layer l, uint64
 
 	if (!hmap__del(&m->live, key_of(p, l, addr), &no))
 		return false;
+	p->n_live--;
 	*out = m->blocks[no];
 	m->blocks[no].live = false;
 	m->blocks[no].next_free = m->free_block;
@@ -129,13 +131,17 @@ static bool block__take(struct model *m, struct process *p, enum layer l, uint64
 
 void model__drop_blocks(struct model *m, struct process *p)
 {
-	struct hkey *gone = malloc((m->live.n + 1) * sizeof(*gone)), k;
 	size_t pos = 0, n = 0, i;
+	struct hkey *gone, k;
 	struct block b;
 
+	/* Most processes hold none: the table of all of them is not walked. */
+	if (!p->n_live)
+		return;
+	gone = malloc(p->n_live * sizeof(*gone));
 	if (!gone)
 		return;
-	while (hmap__next(&m->live, &pos, &k, NULL))
+	while (n < p->n_live && hmap__next(&m->live, &pos, &k, NULL))
 		if (k.b >> 8 == p->index)
 			gone[n++] = k;
 	for (i = 0; i < n; i++)

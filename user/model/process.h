@@ -66,6 +66,7 @@ struct process {
 	int32_t n_phys;
 	int32_t n_visible; /* devices named by the environment, 0 = not told */
 	struct pools hal, pta, ws, ms;
+	size_t n_live; /* blocks in the table of the model */
 };
 
 struct process *process__new(uint32_t tgid, uint32_t start, const char *visible);
