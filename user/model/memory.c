@@ -62,6 +62,38 @@ static const char *page_text(uint32_t page)
 	return page < MT_ARRAY_SIZE(names) ? names[page] : "unknown";
 }
 
+/* ---- pools ---- */
+
+static void pool__change(struct pool *q, int64_t by, uint64_t time)
+{
+	if (by < 0 && q->used < (uint64_t)-by)
+		q->used = 0; /* blocks from before the attach */
+	else
+		q->used += (uint64_t)by;
+	if (q->used > q->peak) {
+		q->peak = q->used;
+		q->peak_time = time;
+	}
+}
+
+static void pool__set(struct pool *q, int64_t used, int64_t total, uint64_t time)
+{
+	q->used = used > 0 ? (uint64_t)used : 0;
+	q->total = total > 0 ? (uint64_t)total : 0;
+	q->peak_total = MT_MAX(q->peak_total, q->total);
+	if (q->used > q->peak) {
+		q->peak = q->used;
+		q->peak_time = time;
+	}
+}
+
+static struct pool *pool_of(struct pools *s, int32_t device)
+{
+	return device == DEV_HOST ? pools__get(s, MAX_DEVICES)
+	       : device < MAX_DEVICES ? pools__get(s, device)
+				      : NULL;
+}
+
 /* ---- live blocks ---- */
 
 static struct hkey key_of(const struct process *p, enum layer l, uint64_t addr)
@@ -70,8 +102,19 @@ static struct hkey key_of(const struct process *p, enum layer l, uint64_t addr)
 	return (struct hkey){ addr, (uint64_t)p->index << 8 | l };
 }
 
-static struct block *block__new(struct model *m, struct process *p, enum layer l, uint64_t addr,
-				int64_t size)
+/* A block whose FREE was missed holds nothing any more. PTA tells its totals itself. */
+static void block__missed(struct process *p, enum layer l, const struct block *b, uint64_t time)
+{
+	struct pool *q = l == LAYER_HAL || l == LAYER_HANDLE ? pool_of(&p->hal, b->device)
+			 : l == LAYER_MS			     ? pool_of(&p->ms, b->device)
+								     : NULL;
+
+	if (q)
+		pool__change(q, -b->size, time);
+}
+
+static struct block *block__new(struct model *m, struct process *p, enum layer l,
+				const struct event *e)
 {
 	struct block *b;
 	bool fresh;
@@ -87,13 +130,14 @@ static struct block *block__new(struct model *m, struct process *p, enum layer l
 		m->blocks = q;
 		m->cap_blocks = cap;
 	}
-	v = hmap__put(&m->live, key_of(p, l, addr), &fresh);
+	v = hmap__put(&m->live, key_of(p, l, e->addr), &fresh);
 	if (!v)
 		return NULL;
 	if (!fresh) {
 		/* Its FREE was missed. The new block takes its place. */
 		m->counts.residual++;
 		no = (uint32_t)*v;
+		block__missed(p, l, &m->blocks[no], e->time);
 	} else {
 		no = m->free_block;
 		if (no)
@@ -104,8 +148,8 @@ static struct block *block__new(struct model *m, struct process *p, enum layer l
 		p->n_live++;
 	}
 	b = &m->blocks[no];
-	*b = (struct block){ .addr = addr,
-			     .size = size,
+	*b = (struct block){ .addr = e->addr,
+			     .size = e->size,
 			     .allocation_id = ++m->next_allocation,
 			     .kernel_index = p->kernel_index,
 			     .step = p->step,
@@ -147,38 +191,6 @@ void model__drop_blocks(struct model *m, struct process *p)
 	for (i = 0; i < n; i++)
 		block__take(m, p, (enum layer)(gone[i].b & 0xff), gone[i].a, &b);
 	free(gone);
-}
-
-/* ---- pools ---- */
-
-static void pool__change(struct pool *q, int64_t by, uint64_t time)
-{
-	if (by < 0 && q->used < (uint64_t)-by)
-		q->used = 0; /* blocks from before the attach */
-	else
-		q->used += (uint64_t)by;
-	if (q->used > q->peak) {
-		q->peak = q->used;
-		q->peak_time = time;
-	}
-}
-
-static void pool__set(struct pool *q, int64_t used, int64_t total, uint64_t time)
-{
-	q->used = used > 0 ? (uint64_t)used : 0;
-	q->total = total > 0 ? (uint64_t)total : 0;
-	q->peak_total = MT_MAX(q->peak_total, q->total);
-	if (q->used > q->peak) {
-		q->peak = q->used;
-		q->peak_time = time;
-	}
-}
-
-static struct pool *pool_of(struct pools *s, int32_t device)
-{
-	return device == DEV_HOST ? pools__get(s, MAX_DEVICES)
-	       : device < MAX_DEVICES ? pools__get(s, device)
-				      : NULL;
 }
 
 /* ---- rows ---- */
@@ -236,7 +248,7 @@ static bool free_row(struct model *m, struct process *p, const struct event *e, 
 static bool malloc_row(struct model *m, struct process *p, const struct event *e, enum layer l,
 		       enum row_type type, int32_t device, struct row *r)
 {
-	struct block *b = block__new(m, p, l, e->addr, e->size);
+	struct block *b = block__new(m, p, l, e);
 
 	common(m, r, e, ROW_MALLOC, type);
 	if (!b)
