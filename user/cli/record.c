@@ -285,11 +285,15 @@ static const char *make_default_dir(void)
 	return default_dir;
 }
 
+static bool incomplete(const struct session *s)
+{
+	return s->lost_total || s->n_late || s->mapwatch_lost || s->pool_unseen || s->probes_failed;
+}
+
 int cmd_record(int argc, char **argv)
 {
 	struct session *s = calloc(1, sizeof(*s));
 	struct record_opts *o;
-	struct account a;
 	int opt, err, status = EXIT_OK;
 
 	if (!s)
@@ -337,9 +341,8 @@ int cmd_record(int argc, char **argv)
 	err = session__run(s);
 	if (err)
 		status = EXIT_FAIL;
-	else if (o->strict && (s->lost_total || s->n_late || s->mapwatch_lost || s->pool_unseen))
+	else if (o->strict && incomplete(s))
 		status = EXIT_INCOMPLETE;
-	(void)a;
 out:
 	free(o->pids);
 	free(o->names);

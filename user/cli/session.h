@@ -87,6 +87,7 @@ struct session {
 	/* losses already written as rows, by (site, reason, device) */
 	struct hmap loss_seen;
 	uint64_t lost_total;
+	size_t probes_failed;
 	uint64_t rows_unknown; /* processes that could not be kept: out of memory */
 
 	struct strbuf row_buf;
@@ -125,6 +126,7 @@ struct account {
 	uint64_t rows, no_row;
 	bool exact; /* the identity of design.md holds */
 };
+bool probe__failed(const struct probe_report *r);
 void session__account(struct session *s, struct account *a);
 void session__summary(struct session *s);
 int session__summary_json(struct session *s, const char *path);

@@ -14,6 +14,23 @@
 
 #include "cli/cli.h"
 
+/* One that was to be there and is not: the code is not seen by another one. */
+bool probe__failed(const struct probe_report *r)
+{
+	return strcmp(r->state, "failed") == 0 && strncmp(r->why, "the same code", 13) != 0;
+}
+
+static size_t probes_failed(struct session *s)
+{
+	const struct probed_file *f;
+	size_t i, j, n = 0;
+
+	for (i = 0; (f = prober__file(s->prober, i)); i++)
+		for (j = 0; j < f->n_reports; j++)
+			n += probe__failed(&f->reports[j]);
+	return n;
+}
+
 void session__account(struct session *s, struct account *a)
 {
 	struct model_counts c;
@@ -156,6 +173,7 @@ void session__summary(struct session *s)
 	double cpu;
 	long rss;
 
+	s->probes_failed = probes_failed(s);
 	if (s->opts.quiet && !s->lost_total && !s->pool_unseen)
 		return;
 	session__account(s, &a);
@@ -187,6 +205,8 @@ void session__summary(struct session *s)
 			", late %" PRIu64 "\n",
 			c.preattach, c.residual, c.oom, c.unpaired_ranges, d.late);
 	print_losses(s, f);
+	if (s->probes_failed)
+		fprintf(f, "  probes that could not be attached: %zu\n", s->probes_failed);
 	if (s->mapwatch_lost)
 		fprintf(f,
 			"  mapping notices lost: %" PRIu64
@@ -264,7 +284,7 @@ static void json_probes(struct session *s, cJSON *top)
 		cJSON_AddBoolToObject(o, "segments_only", f->segments);
 		list = cJSON_AddArrayToObject(o, "failed");
 		for (j = 0; j < f->n_reports; j++) {
-			if (strcmp(f->reports[j].state, "failed"))
+			if (!probe__failed(&f->reports[j]))
 				continue;
 			cJSON *r = cJSON_CreateObject();
 
@@ -357,6 +377,7 @@ int session__summary_json(struct session *s, const char *path)
 	add_u64(top, "oom", c.oom);
 	add_u64(top, "late", d.late);
 	add_u64(top, "live_blocks", c.live_blocks);
+	add_u64(top, "probes_failed", probes_failed(s));
 	json_losses(s, top);
 	json_pools(s, top);
 	json_probes(s, top);

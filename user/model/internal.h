@@ -36,7 +36,8 @@ void model__drop_blocks(struct model *m, struct process *p);
 void pool__change(struct pool *q, int64_t by, uint64_t time);
 /* Sums that a record tells. */
 void pool__set(struct pool *q, int64_t used, int64_t total, uint64_t time);
-struct pool *pool__of(struct pool *array, int32_t device); /* NULL: no such device */
+/* Of a device or DEV_HOST, made when new; NULL: no such device, or no memory. */
+struct pool *pool__of(struct pools *s, int32_t device);
 /* The pool whose sum is made from its blocks; NULL where records tell it. */
 struct pool *pool__summed(struct process *p, enum layer l, int32_t device);
 

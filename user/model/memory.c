@@ -70,8 +70,8 @@ static struct hkey key_of(const struct process *p, enum layer l, uint64_t addr)
 	return (struct hkey){ addr, (uint64_t)p->index << 8 | l };
 }
 
-static struct block *block__new(struct model *m, struct process *p, enum layer l, uint64_t addr,
-				int64_t size)
+static struct block *block__new(struct model *m, struct process *p, enum layer l,
+				const struct event *e)
 {
 	struct block *b;
 	struct pool *sum;
@@ -88,7 +88,7 @@ static struct block *block__new(struct model *m, struct process *p, enum layer l
 		m->blocks = q;
 		m->cap_blocks = cap;
 	}
-	v = hmap__put(&m->live, key_of(p, l, addr), &fresh);
+	v = hmap__put(&m->live, key_of(p, l, e->addr), &fresh);
 	if (!v)
 		return NULL;
 	if (!fresh) {
@@ -97,7 +97,7 @@ static struct block *block__new(struct model *m, struct process *p, enum layer l
 		no = (uint32_t)*v;
 		sum = pool__summed(p, l, m->blocks[no].device);
 		if (sum)
-			pool__change(sum, -m->blocks[no].size, 0);
+			pool__change(sum, -m->blocks[no].size, e->time);
 	} else {
 		no = m->free_block;
 		if (no)
@@ -105,10 +105,11 @@ static struct block *block__new(struct model *m, struct process *p, enum layer l
 		else
 			no = m->next_block++;
 		*v = no;
+		p->n_live++;
 	}
 	b = &m->blocks[no];
-	*b = (struct block){ .addr = addr,
-			     .size = size,
+	*b = (struct block){ .addr = e->addr,
+			     .size = e->size,
 			     .allocation_id = ++m->next_allocation,
 			     .kernel_index = p->kernel_index,
 			     .step = p->step,
@@ -124,6 +125,7 @@ static bool block__take(struct model *m, struct process *p, enum layer l, uint64
 
 	if (!hmap__del(&m->live, key_of(p, l, addr), &no))
 		return false;
+	p->n_live--;
 	*out = m->blocks[no];
 	m->blocks[no].live = false;
 	m->blocks[no].next_free = m->free_block;
@@ -133,13 +135,17 @@ static bool block__take(struct model *m, struct process *p, enum layer l, uint64
 
 void model__drop_blocks(struct model *m, struct process *p)
 {
-	struct hkey *gone = malloc((m->live.n + 1) * sizeof(*gone)), k;
 	size_t pos = 0, n = 0, i;
+	struct hkey *gone, k;
 	struct block b;
 
+	/* Most processes hold none: the table of all of them is not walked. */
+	if (!p->n_live)
+		return;
+	gone = malloc(p->n_live * sizeof(*gone));
 	if (!gone)
 		return;
-	while (hmap__next(&m->live, &pos, &k, NULL))
+	while (n < p->n_live && hmap__next(&m->live, &pos, &k, NULL))
 		if (k.b >> 8 == p->index)
 			gone[n++] = k;
 	for (i = 0; i < n; i++)
@@ -202,7 +208,7 @@ static bool free_row(struct model *m, struct process *p, const struct event *e, 
 static bool malloc_row(struct model *m, struct process *p, const struct event *e, enum layer l,
 		       enum row_type type, int32_t device, struct row *r)
 {
-	struct block *b = block__new(m, p, l, e->addr, e->size);
+	struct block *b = block__new(m, p, l, e);
 
 	common(m, r, e, ROW_MALLOC, type);
 	if (!b)
@@ -227,7 +233,7 @@ static void on_hal_alloc(struct model *m, struct process *p, const struct event 
 	if (!malloc_row(m, p, e, l, ROW_HAL, dev, &r))
 		return;
 	process__saw_device(p, e->tid, dev);
-	q = pool__summed(p, l, dev);
+	q = pool__of(&p->hal, dev);
 	if (q)
 		pool__change(q, e->size, e->time);
 	if (!m->opts.vendor) {
@@ -251,7 +257,7 @@ static void on_hal_free(struct model *m, struct process *p, const struct event *
 	struct row r;
 
 	if (free_row(m, p, e, l, ROW_HAL, &r)) {
-		q = pool__summed(p, l, r.device);
+		q = pool__of(&p->hal, r.device);
 		if (q)
 			pool__change(q, -r.size, e->time);
 		if (!m->opts.vendor && r.device != DEV_HOST && r.phys_device >= 0)
@@ -291,12 +297,12 @@ static void pta_attrs(struct model *m, const struct event *e, struct row *r)
 
 static void on_pta(struct model *m, struct process *p, const struct event *e)
 {
-	struct pool *q = pool__of(p->pta, e->device);
+	struct pool *q = e->flags & EVF_TOTALS ? pool__of(&p->pta, e->device) : NULL;
 	struct row r;
 
 	process__saw_device(p, e->tid, e->device);
 	process__stream_device(p, e->stream, e->device);
-	if (q && (e->flags & EVF_TOTALS))
+	if (q)
 		pool__set(q, e->allocated, e->reserved, e->time);
 	if (e->kind == EV_PTA_BLOCK_FREE) {
 		m->counts.rules[RULE_BLOCK_FREE]++;
@@ -334,7 +340,7 @@ static bool ws_is_segment(const struct pool *q, const struct event *e)
 
 static void on_workspace(struct model *m, struct process *p, const struct event *e)
 {
-	struct pool *q = pool__of(p->ws, e->device);
+	struct pool *q = pool__of(&p->ws, e->device);
 	bool segment = ws_is_segment(q, e);
 	struct row r;
 
@@ -372,7 +378,8 @@ static bool is_device_pool(const char *text, size_t len)
 static void on_mindspore(struct model *m, struct process *p, const struct event *e)
 {
 	int32_t dev = process__device(p, e->tid, e->stream);
-	struct pool *q, *hal;
+	const struct pool *hal;
+	struct pool *q;
 	struct row r;
 	bool known;
 
@@ -389,14 +396,14 @@ static void on_mindspore(struct model *m, struct process *p, const struct event 
 		known = free_row(m, p, e, LAYER_MS, ROW_MINDSPORE, &r);
 		dev = r.device;
 	}
-	q = pool__of(p->ms, dev);
-	hal = pool__of(p->hal, dev);
+	q = pool__of(&p->ms, dev);
+	hal = pools__find(&p->hal, dev);
 	if (q) {
 		if (known)
 			pool__change(q, e->kind == EV_MS_ALLOC ? r.size : -r.size, e->time);
 		/* The pool does not tell its size: what the driver gave this process since the
 		 * attach stands for it. */
-		q->total = MT_MAX(hal->used, q->used);
+		q->total = MT_MAX(hal ? hal->used : 0, q->used);
 		q->peak_total = MT_MAX(q->peak_total, q->total);
 		r.attrs |= ATTR_POOL;
 		r.total = q->total;

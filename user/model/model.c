@@ -310,6 +310,7 @@ static void on_exit_process(struct model *m, struct process *p, uint64_t time)
 	p->ended = true;
 	system_row(m, p, ROW_STOP_TRACE, time, p->tgid, 0, false);
 	model__drop_blocks(m, p);
+	process__end(p);
 	if (m->ops.ended)
 		m->ops.ended(m->ctx, p->tgid);
 }
@@ -425,11 +426,13 @@ int model__event(struct model *m, const struct event *e)
 static uint64_t devices_of(const struct process *p)
 {
 	uint64_t set = 0;
-	size_t i;
+	const struct pools *kinds[] = { &p->hal, &p->pta, &p->ws, &p->ms };
+	size_t i, j;
 
-	for (i = 0; i < MAX_DEVICES; i++)
-		if (p->hal[i].met || p->pta[i].met || p->ws[i].met || p->ms[i].met)
-			set |= 1ULL << i;
+	for (i = 0; i < MT_ARRAY_SIZE(kinds); i++)
+		for (j = 0; j < kinds[i]->n; j++)
+			if (kinds[i]->v[j].slot < MAX_DEVICES)
+				set |= 1ULL << kinds[i]->v[j].slot;
 	return set;
 }
 

@@ -4,7 +4,6 @@
 
 void pool__change(struct pool *q, int64_t by, uint64_t time)
 {
-	q->met = true;
 	if (by < 0 && q->used < (uint64_t)-by)
 		q->used = 0; /* blocks from before the attach */
 	else
@@ -17,7 +16,6 @@ void pool__change(struct pool *q, int64_t by, uint64_t time)
 
 void pool__set(struct pool *q, int64_t used, int64_t total, uint64_t time)
 {
-	q->met = true;
 	q->used = used > 0 ? (uint64_t)used : 0;
 	q->total = total > 0 ? (uint64_t)total : 0;
 	q->peak_total = MT_MAX(q->peak_total, q->total);
@@ -27,9 +25,11 @@ void pool__set(struct pool *q, int64_t used, int64_t total, uint64_t time)
 	}
 }
 
-struct pool *pool__of(struct pool *array, int32_t device)
+struct pool *pool__of(struct pools *s, int32_t device)
 {
-	return device >= 0 && device < MAX_DEVICES ? &array[device] : NULL;
+	return device == DEV_HOST     ? pools__get(s, MAX_DEVICES)
+	       : device < MAX_DEVICES ? pools__get(s, device)
+				      : NULL;
 }
 
 struct pool *pool__summed(struct process *p, enum layer l, int32_t device)
@@ -37,9 +37,9 @@ struct pool *pool__summed(struct process *p, enum layer l, int32_t device)
 	switch (l) {
 	case LAYER_HAL:
 	case LAYER_HANDLE:
-		return device == DEV_HOST ? &p->hal[MAX_DEVICES] : pool__of(p->hal, device);
+		return pool__of(&p->hal, device);
 	case LAYER_MS:
-		return pool__of(p->ms, device);
+		return pool__of(&p->ms, device);
 	default:
 		return NULL;
 	}
@@ -47,24 +47,23 @@ struct pool *pool__summed(struct process *p, enum layer l, int32_t device)
 
 /* ---- views ---- */
 
-static size_t add_pools(const struct process *p, enum row_type type, const struct pool *array,
-			size_t n, bool partial, struct pool_state *out, size_t max)
+static size_t add_pools(const struct process *p, enum row_type type, const struct pools *s,
+			bool partial, struct pool_state *out, size_t max)
 {
-	size_t i, k = 0;
+	size_t i;
 
-	for (i = 0; i < n && k < max; i++)
-		if (array[i].met)
-			out[k++] = (struct pool_state){ .type = type,
-							.tgid = p->tgid,
-							.device = i == MAX_DEVICES ? DEV_HOST
-										   : (int32_t)i,
-							.used = array[i].used,
-							.peak = array[i].peak,
-							.total = array[i].total,
-							.peak_total = array[i].peak_total,
-							.peak_time = array[i].peak_time,
-							.partial = partial };
-	return k;
+	for (i = 0; i < s->n && i < max; i++)
+		out[i] = (struct pool_state){ .type = type,
+					      .tgid = p->tgid,
+					      .device = s->v[i].slot == MAX_DEVICES ? DEV_HOST
+										    : s->v[i].slot,
+					      .used = s->v[i].used,
+					      .peak = s->v[i].peak,
+					      .total = s->v[i].total,
+					      .peak_total = s->v[i].peak_total,
+					      .peak_time = s->v[i].peak_time,
+					      .partial = partial };
+	return i;
 }
 
 size_t model__pools(const struct model *m, struct pool_state *out, size_t max)
@@ -74,10 +73,10 @@ size_t model__pools(const struct model *m, struct pool_state *out, size_t max)
 	for (i = 0; i < m->n_procs; i++) {
 		const struct process *p = m->procs[i];
 
-		n += add_pools(p, ROW_HAL, p->hal, MAX_DEVICES + 1, true, out + n, max - n);
-		n += add_pools(p, ROW_PTA, p->pta, MAX_DEVICES, false, out + n, max - n);
-		n += add_pools(p, ROW_PTA_WORKSPACE, p->ws, MAX_DEVICES, false, out + n, max - n);
-		n += add_pools(p, ROW_MINDSPORE, p->ms, MAX_DEVICES, true, out + n, max - n);
+		n += add_pools(p, ROW_HAL, &p->hal, true, out + n, max - n);
+		n += add_pools(p, ROW_PTA, &p->pta, false, out + n, max - n);
+		n += add_pools(p, ROW_PTA_WORKSPACE, &p->ws, false, out + n, max - n);
+		n += add_pools(p, ROW_MINDSPORE, &p->ms, true, out + n, max - n);
 	}
 	return n;
 }

@@ -6,6 +6,59 @@
 #include <stdlib.h>
 #include <string.h>
 
+struct pool *pools__find(const struct pools *s, int32_t slot)
+{
+	size_t i;
+
+	for (i = 0; i < s->n; i++)
+		if (s->v[i].slot == slot)
+			return &s->v[i];
+	return NULL;
+}
+
+struct pool *pools__get(struct pools *s, int32_t slot)
+{
+	struct pool *q = pools__find(s, slot);
+	size_t i;
+
+	if (q || slot < 0 || slot > MAX_DEVICES)
+		return q;
+	q = realloc(s->v, (s->n + 1) * sizeof(*s->v));
+	if (!q)
+		return NULL;
+	s->v = q;
+	for (i = s->n; i > 0 && q[i - 1].slot > slot; i--)
+		q[i] = q[i - 1];
+	s->n++;
+	q[i] = (struct pool){ .slot = slot };
+	return &q[i];
+}
+
+static void put_phys(struct process *p, int32_t logical, int32_t phys)
+{
+	if (logical >= p->n_phys) {
+		int16_t *q = realloc(p->phys, ((size_t)logical + 1) * sizeof(*q));
+
+		if (!q)
+			return;
+		p->phys = q;
+		while (p->n_phys <= logical)
+			q[p->n_phys++] = -1;
+	}
+	p->phys[logical] = (int16_t)phys;
+}
+
+/* Logical number of a physical device as far as told; the last one when there are two. */
+static int32_t find_phys(const struct process *p, int32_t phys)
+{
+	int32_t i = p->n_phys;
+
+	while (i-- > 0)
+		if (p->phys[i] == phys)
+			return i;
+	return -1;
+}
+
 /* ASCEND_RT_VISIBLE_DEVICES: the physical ids, in the order of the logical ones. */
 static int32_t read_visible(struct process *p, const char *list)
 {
@@ -24,10 +77,8 @@ static int32_t read_visible(struct process *p, const char *list)
 			if (end == list)
 				return logical;
 		}
-		for (; a <= b && a >= 0 && a < 1024 && logical < MAX_DEVICES; a++) {
-			p->logical[a] = (int16_t)logical;
-			p->learnt[logical++] = true;
-		}
+		for (; a <= b && a >= 0 && a <= MAX_PHYS && logical < MAX_DEVICES; a++)
+			put_phys(p, logical++, (int32_t)a);
 		while (*end == ' ')
 			end++;
 		if (*end != ',')
@@ -39,11 +90,7 @@ static int32_t read_visible(struct process *p, const char *list)
 
 void process__devices(struct process *p, const char *visible)
 {
-	size_t i;
-
-	for (i = 0; i < MT_ARRAY_SIZE(p->logical); i++)
-		p->logical[i] = -1;
-	memset(p->learnt, 0, sizeof(p->learnt));
+	p->n_phys = 0;
 	p->n_visible = read_visible(p, visible);
 }
 
@@ -69,37 +116,45 @@ static void free_names(struct process *p)
 	hmap__free(&p->names);
 }
 
-void process__free(struct process *p)
+void process__end(struct process *p)
 {
 	free_names(p);
 	hmap__free(&p->threads);
 	hmap__free(&p->streams);
 	hmap__free(&p->stream_devices);
 	free(p->ranges);
+	p->ranges = NULL;
+	p->n_ranges = p->cap_ranges = 0;
+}
+
+void process__free(struct process *p)
+{
+	process__end(p);
+	free(p->phys);
+	free(p->hal.v);
+	free(p->pta.v);
+	free(p->ws.v);
+	free(p->ms.v);
 	free(p);
 }
 
-static void forget_sums(struct pool *q, size_t n)
+static void forget_sums(struct pools *s)
 {
 	size_t i;
 
-	for (i = 0; i < n; i++) {
-		q[i].used = q[i].total = 0;
-		q[i].prev = false;
+	for (i = 0; i < s->n; i++) {
+		s->v[i].used = s->v[i].total = 0;
+		s->v[i].prev = false;
 	}
 }
 
 void process__forget(struct process *p)
 {
-	free_names(p);
-	hmap__free(&p->threads);
-	hmap__free(&p->streams);
-	hmap__free(&p->stream_devices);
-	p->n_ranges = 0;
-	forget_sums(p->hal, MT_ARRAY_SIZE(p->hal));
-	forget_sums(p->pta, MT_ARRAY_SIZE(p->pta));
-	forget_sums(p->ws, MT_ARRAY_SIZE(p->ws));
-	forget_sums(p->ms, MT_ARRAY_SIZE(p->ms));
+	process__end(p);
+	forget_sums(&p->hal);
+	forget_sums(&p->pta);
+	forget_sums(&p->ws);
+	forget_sums(&p->ms);
 }
 
 static uint64_t pack(struct thread t)
@@ -169,15 +224,17 @@ int32_t process__device(const struct process *p, uint32_t tid, uint64_t stream)
 int32_t process__logical(struct process *p, uint32_t tid, int32_t phys)
 {
 	struct thread t = process__thread(p, tid);
+	int32_t logical;
 
-	if (phys < 0 || phys >= (int32_t)MT_ARRAY_SIZE(p->logical))
+	if (phys < 0 || phys > MAX_PHYS)
 		return DEV_NA;
-	if (p->logical[phys] < 0 && t.set >= 0 && t.set < MAX_DEVICES && !p->learnt[t.set]) {
-		p->logical[phys] = (int16_t)t.set;
-		p->learnt[t.set] = true;
+	logical = find_phys(p, phys);
+	if (logical >= 0)
+		return logical;
+	if (t.set >= 0 && t.set < MAX_DEVICES && (t.set >= p->n_phys || p->phys[t.set] < 0)) {
+		put_phys(p, t.set, phys);
+		return t.set;
 	}
-	if (p->logical[phys] >= 0)
-		return p->logical[phys];
 	/* Nothing says otherwise: the ids are the same. A device outside the list has none. */
 	return p->n_visible ? DEV_NA : phys;
 }

@@ -7,6 +7,7 @@
 #include "model/model.h"
 
 #define MAX_DEVICES 64
+#define MAX_PHYS 1023 /* 10 bits in the flag of halMemAlloc */
 
 /* Address spaces of live blocks: layers are never mixed (ascend-abi.md 4.2). */
 enum layer { LAYER_HAL, LAYER_HANDLE, LAYER_HOST_REG, LAYER_PTA, LAYER_WS, LAYER_MS, LAYER_MAX };
@@ -35,11 +36,17 @@ struct thread {
 
 /* Sums of one pool of a process on one device. */
 struct pool {
-	bool met;
+	int32_t slot; /* the device; MAX_DEVICES: the host */
 	uint64_t used, peak, total, peak_total, peak_time;
 	/* workspace: totals of the record before (2.7.1) */
 	bool prev;
 	int64_t prev_allocated, prev_reserved;
+};
+
+/* Pools of one kind, by slot: made when first changed, so most processes have none. */
+struct pools {
+	struct pool *v;
+	size_t n;
 };
 
 struct process {
@@ -55,18 +62,24 @@ struct process {
 	struct hmap names; /* handle or stub -> char * */
 	struct range *ranges;
 	size_t n_ranges, cap_ranges;
-	int16_t logical[1024]; /* of a physical device, -1 = not told */
-	bool learnt[MAX_DEVICES];
+	int16_t *phys; /* physical number of each logical device, -1 = not told */
+	int32_t n_phys;
 	int32_t n_visible; /* devices named by the environment, 0 = not told */
-	struct pool hal[MAX_DEVICES + 1], pta[MAX_DEVICES], ws[MAX_DEVICES], ms[MAX_DEVICES];
+	struct pools hal, pta, ws, ms;
+	size_t n_live; /* blocks in the table of the model */
 };
 
 struct process *process__new(uint32_t tgid, uint32_t start, const char *visible);
 void process__free(struct process *p);
 /* Begin anew with the devices that the environment makes visible. */
 void process__devices(struct process *p, const char *visible);
-/* After an exec: threads, streams, names, ranges and sums of the old program. */
+/* At its end: threads, streams, names and ranges go; its pools and devices stay. */
+void process__end(struct process *p);
+/* After an exec: what the old program had, sums included, not the peaks. */
 void process__forget(struct process *p);
+/* The pool of a slot, NULL if there is none; _get makes it, NULL for no such slot or no memory. */
+struct pool *pools__find(const struct pools *s, int32_t slot);
+struct pool *pools__get(struct pools *s, int32_t slot);
 struct thread process__thread(const struct process *p, uint32_t tid);
 void process__set_device(struct process *p, uint32_t tid, int32_t logical);
 void process__saw_device(struct process *p, uint32_t tid, int32_t logical);

@@ -24,6 +24,7 @@ static unsigned int new_site(struct batch *b, const struct probe_def *d, const c
 
 	if (no >= MT_MAX_SITES) {
 		b->full = true;
+		snprintf(b->site_why, sizeof(b->site_why), "no site number left");
 		return 0;
 	}
 	memcpy(s.arg, d->arg, sizeof(s.arg));
@@ -40,8 +41,11 @@ static unsigned int new_site(struct batch *b, const struct probe_def *d, const c
 		s.off[2] = arm ? 432 : 424;
 		s.off[3] = arm ? 528 : 520;
 	}
-	if (pr->progs && bpf_map_update_elem(progs__map(pr->progs, "sites"), &no, &s, 0))
+	if (pr->progs && bpf_map_update_elem(progs__map(pr->progs, "sites"), &no, &s, 0)) {
+		snprintf(b->site_why, sizeof(b->site_why), "its site cannot be configured: %s",
+			 strerror(errno));
 		return 0;
+	}
 	pr->sites[no] = (struct site_info){ b->file, symbol, is_return, d->fn };
 	pr->n_sites++;
 	return no;
@@ -126,7 +130,7 @@ static int add_rets(struct batch *b, const struct probe_def *d, struct probe_rep
 	return 0;
 }
 
-int batch__plan(struct batch *b, const struct probe_def *d, struct probe_report *rep,
+static int plan(struct batch *b, const struct probe_def *d, struct probe_report *rep,
 		uint64_t vaddr)
 {
 	struct probe_def own = *d;
@@ -193,7 +197,8 @@ int batch__plan(struct batch *b, const struct probe_def *d, struct probe_report 
 		no = new_site(b, d, rep->symbol, pair, s.sp_off, false);
 		if (session) {
 			/* The return uses the next number. */
-			new_site(b, d, rep->symbol, pair, uret_sp(b->img), true);
+			if (!new_site(b, d, rep->symbol, pair, uret_sp(b->img), true))
+				return -ENOSPC;
 			return add_req(b, d, prog_name(d->prog, 's'), ATTACH_SESSION, s.off, no);
 		}
 		err = add_req(b, d, prog_name(d->prog, 'r'), ATTACH_RETURN, s.off,
@@ -204,4 +209,23 @@ int batch__plan(struct batch *b, const struct probe_def *d, struct probe_report 
 	}
 	return add_req(b, d, prog_name(d->prog, 'e'), ATTACH_ENTRY, s.off,
 		       new_site(b, d, rep->symbol, pair, s.sp_off, false));
+}
+
+int batch__plan(struct batch *b, const struct probe_def *d, struct probe_report *rep,
+		uint64_t vaddr)
+{
+	unsigned int sites = b->pr->n_sites;
+	int err;
+
+	b->site_why[0] = '\0';
+	err = plan(b, d, rep, vaddr);
+	if (!err)
+		return 0;
+	/* Nothing fires with the numbers that it has got already. */
+	b->pr->n_sites = sites;
+	if (b->site_why[0])
+		snprintf(rep->why, sizeof(rep->why), "%s", b->site_why);
+	else if (!rep->why[0])
+		snprintf(rep->why, sizeof(rep->why), "%s", strerror(-err));
+	return err;
 }

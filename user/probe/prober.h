@@ -37,6 +37,7 @@ struct batch {
 	size_t n, cap;
 	struct hmap offsets; /* (offset, kind) taken: aliases are one site */
 	bool full;
+	char site_why[96]; /* of the function being planned: why it got no site number */
 	bool fall_back; /* only what takes the place of a withdrawn probe */
 };
 

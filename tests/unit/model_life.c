@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The model over the lives of processes: what is kept of them, and what is not. */
+#include <criterion/criterion.h>
+#include <malloc.h>
+#include <string.h>
+
+#include "capture/capture.h"
+#include "model/internal.h"
+
+static uint64_t n_rows;
+
+static void on_row(void *ctx, const struct row *r)
+{
+	(void)ctx;
+	(void)r;
+	n_rows++;
+}
+
+static struct model *new_model(void)
+{
+	struct model_opts o = { .level = LEVEL_OP | LEVEL_KERNEL,
+				.events = EVENTS_ALLOC | EVENTS_LAUNCH };
+	struct model_ops ops = { .row = on_row };
+
+	return model__new(&o, &ops, NULL);
+}
+
+static struct event event_of(enum event_kind kind, uint32_t tgid, uint64_t addr, int64_t size)
+{
+	static uint64_t time;
+
+	return (struct event){ .kind = kind,
+			       .tgid = tgid,
+			       .tid = tgid,
+			       .time = ++time,
+			       .addr = addr,
+			       .size = size };
+}
+
+static void feed(struct model *m, enum event_kind kind, uint32_t tgid, uint64_t addr, int64_t size)
+{
+	struct event e = event_of(kind, tgid, addr, size);
+
+	cr_assert_eq(model__event(m, &e), 0);
+}
+
+static uint64_t live(struct model *m)
+{
+	struct model_counts c;
+
+	model__counts(m, &c);
+	return c.live_blocks;
+}
+
+Test(model_life, ended_process_is_small)
+{
+	struct model *m = new_model();
+	uint32_t n = 4000, i;
+	struct pool_state p[8];
+	size_t before = 0, used;
+
+	for (i = 0; i < n + 100; i++) {
+		struct event e = event_of(EV_STREAM_ID, i + 1, 0, 0);
+
+		if (i == 100)
+			before = mallinfo2().uordblks;
+		e.stream = 7;
+		cr_assert_eq(model__event(m, &e), 0);
+		e = event_of(EV_FUNC_NAME, i + 1, 0x1000, 0);
+		e.text = "some_kernel_name";
+		e.text_len = 16;
+		cr_assert_eq(model__event(m, &e), 0);
+		e = event_of(EV_RANGE_START, i + 1, 0, 0);
+		cr_assert_eq(model__event(m, &e), 0);
+		feed(m, EV_HAL_ALLOC, i + 1, 0x1000, 4096);
+		feed(m, EV_EXIT, i + 1, 0, 0);
+	}
+	used = mallinfo2().uordblks - before;
+	cr_expect_lt(used / n, 1024, "%zu bytes a process", used / n);
+	cr_expect_eq(live(m), 0);
+	/* The peaks are still known. */
+	cr_expect_eq(model__pools(m, p, 8), 8);
+	cr_expect_eq(p[7].tgid, 8);
+	cr_expect_eq(p[7].device, 0);
+	cr_expect_eq(p[7].peak, 4096);
+	model__free(m);
+}
+
+Test(model_life, blocks_go_with_their_process)
+{
+	struct model *m = new_model();
+	uint64_t i;
+
+	for (i = 0; i < 100; i++) {
+		feed(m, EV_HAL_ALLOC, 1, 0x1000 * (i + 1), 1);
+		feed(m, EV_HAL_ALLOC, 2, 0x1000 * (i + 1), 1);
+	}
+	feed(m, EV_HAL_FREE, 1, 0x1000, 0);
+	feed(m, EV_MARK, 3, 0, 0);
+	cr_expect_eq(live(m), 199);
+	feed(m, EV_EXIT, 3, 0, 0);
+	cr_expect_eq(live(m), 199);
+	feed(m, EV_EXEC, 2, 0, 0);
+	cr_expect_eq(live(m), 99);
+	feed(m, EV_HAL_ALLOC, 2, 0x1000, 1);
+	feed(m, EV_EXIT, 1, 0, 0);
+	cr_expect_eq(live(m), 1);
+	feed(m, EV_EXIT, 2, 0, 0);
+	cr_expect_eq(live(m), 0);
+	model__free(m);
+}
+
+/* A FREE was missed when its address is given out again. */
+Test(model_life, missed_free_is_taken_off)
+{
+	struct model *m = new_model();
+	struct pool_state p[2];
+	struct model_counts c;
+
+	feed(m, EV_HAL_ALLOC, 1, 0x1000, 100);
+	feed(m, EV_HAL_ALLOC, 1, 0x1000, 30);
+	cr_assert_eq(model__pools(m, p, 2), 1);
+	cr_expect_eq(p[0].used, 30);
+	cr_expect_eq(p[0].peak, 100);
+	feed(m, EV_HAL_FREE, 1, 0x1000, 0);
+	model__pools(m, p, 2);
+	cr_expect_eq(p[0].used, 0);
+	model__counts(m, &c);
+	cr_expect_eq(c.residual, 1);
+	model__free(m);
+}
+
+/* Pools stand in the order of devices, the host last; logical numbers are learnt. */
+Test(model_life, pools_by_device)
+{
+	struct process *p = process__new(1, 1, "5, 3-4");
+	struct pools s = { 0 };
+
+	cr_expect_eq(process__logical(p, 1, 3), 1);
+	cr_expect_eq(process__logical(p, 1, 5), 0);
+	cr_expect_eq(process__logical(p, 1, 6), DEV_NA);
+	process__set_device(p, 1, 3);
+	cr_expect_eq(process__logical(p, 1, 6), 3);
+	process__end(p);
+	cr_expect_eq(process__logical(p, 1, 6), 3);
+	process__free(p);
+
+	pools__get(&s, MAX_DEVICES)->peak = 1;
+	pools__get(&s, 3)->peak = 2;
+	pools__get(&s, 0)->peak = 3;
+	cr_expect_eq(s.n, 3);
+	cr_expect_eq(s.v[0].peak, 3);
+	cr_expect_eq(s.v[1].peak, 2);
+	cr_expect_eq(s.v[2].peak, 1);
+	cr_expect_null(pools__get(&s, MAX_DEVICES + 1));
+	cr_expect_null(pools__get(&s, -1));
+	cr_expect_null(pools__find(&s, 1));
+	free(s.v);
+}
