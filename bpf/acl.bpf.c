@@ -20,10 +20,8 @@ static __always_inline int acl_call_enter(struct pt_regs *ctx)
 
 	if (!probe__start(&p, ctx))
 		return 0;
-	if (!guard__enter(&p, CALL_GUARD(&p))) {
-		stat_inc(&p, nested);
+	if (!guard__only(&p, CALL_GUARD(&p)))
 		return 0;
-	}
 	if (p.site->arg[0] >= 0)
 		f.a[0] = ctx_arg(ctx, p.site->arg[0], p.sp);
 	if (p.site->arg[1] >= 0)
@@ -127,10 +125,8 @@ static __always_inline int acl_alloc_enter(struct pt_regs *ctx)
 	/* Not counted as an entry: a call that does not fail is no event. */
 	if (!probe__start(&p, ctx))
 		return 0;
-	if (!guard__enter(&p, MT_GUARD_ALLOC)) {
-		stat_inc(&p, nested);
+	if (!guard__only(&p, MT_GUARD_ALLOC))
 		return 0;
-	}
 	if (p.site->flags & MT_SITE_SEGMENT)
 		note_segment(ctx, &p);
 	return 1;

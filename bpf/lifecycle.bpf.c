@@ -74,6 +74,30 @@ int life_fork(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
+/* Look first: most threads have none, and a failed delete would take the bucket's lock. */
+static __always_inline void guard__forget(__u32 tid, __u32 class)
+{
+	struct mt_guard_key k = { .tid = tid, .class = class };
+
+	if (bpf_map_lookup_elem(&guards, &k))
+		bpf_map_delete_elem(&guards, &k);
+}
+
+/* Its number may be given to a new thread, which must not find itself inside an old call. */
+static __always_inline void thread_forget(__u32 tid)
+{
+	guard__forget(tid, MT_GUARD_LAUNCH);
+	guard__forget(tid, MT_GUARD_ALLOC);
+	guard__forget(tid, MT_GUARD_PYMSTX);
+	guard__forget(tid, MT_GUARD_CALL + MT_FN_ACL_INIT);
+	guard__forget(tid, MT_GUARD_CALL + MT_FN_ACL_FINI);
+	guard__forget(tid, MT_GUARD_CALL + MT_FN_SET_DEVICE);
+	guard__forget(tid, MT_GUARD_CALL + MT_FN_STREAM_ID);
+	guard__forget(tid, MT_GUARD_CALL + MT_FN_HOST_REG);
+	guard__forget(tid, MT_GUARD_CALL + MT_FN_HOST_UNREG);
+	guard__forget(tid, MT_GUARD_CALL + MT_FN_FUNC_NAME);
+}
+
 SEC("raw_tp/sched_process_exec")
 int life_exec(struct bpf_raw_tracepoint_args *ctx)
 {
@@ -86,22 +110,13 @@ int life_exec(struct bpf_raw_tracepoint_args *ctx)
 		return 0;
 	tgid = task_tgid(task, c);
 	t = bpf_map_lookup_elem(&targets, &tgid);
-	if (t)
-		life_emit(task, MT_REC_EXEC, tgid, t->start, 0, 0);
+	if (!t)
+		return 0;
+	/* The calls of the old program end here; a thread that was not the leader gets its number. */
+	thread_forget(BPF_CORE_READ(task, pid));
+	thread_forget(ctx->args[1]);
+	life_emit(task, MT_REC_EXEC, tgid, t->start, 0, 0);
 	return 0;
-}
-
-/* Its number may be given to a new thread, which must not find itself inside an old call. */
-static __always_inline void thread_forget(struct task_struct *task)
-{
-	struct mt_guard_key k = { .tid = BPF_CORE_READ(task, pid) };
-
-	k.class = MT_GUARD_LAUNCH;
-	bpf_map_delete_elem(&guards, &k);
-	k.class = MT_GUARD_ALLOC;
-	bpf_map_delete_elem(&guards, &k);
-	k.class = MT_GUARD_PYMSTX;
-	bpf_map_delete_elem(&guards, &k);
 }
 
 SEC("raw_tp/sched_process_exit")
@@ -114,11 +129,12 @@ int life_exit(struct bpf_raw_tracepoint_args *ctx)
 
 	if (!c)
 		return 0;
+	/* Of every thread: when all end at once, the last may be told after its process is. */
+	thread_forget(BPF_CORE_READ(task, pid));
 	tgid = task_tgid(task, c);
 	t = bpf_map_lookup_elem(&targets, &tgid);
 	if (!t)
 		return 0;
-	thread_forget(task);
 	/* do_exit() takes itself off signal->live before this tracepoint. */
 	if (BPF_CORE_READ(task, signal, live.counter))
 		return 0;

@@ -21,6 +21,12 @@ static __always_inline void emit_end(struct probe *p, struct mt_inflight *f)
 	emit_call(p, f->begin, f, 0, -1);
 }
 
+static __always_inline void guarded_put(struct probe *p, struct mt_inflight *f)
+{
+	if (guard__enter(p, MT_GUARD_PYMSTX) >= 0)
+		inflight__put(p, f);
+}
+
 /* mark, range_start, range_push: a[3] = the message object */
 SEC("uprobe")
 int py_mark(struct pt_regs *ctx)
@@ -33,8 +39,7 @@ int py_mark(struct pt_regs *ctx)
 	f.a[2] = MT_MSTX_PY;
 	f.a[3] = py_arg0(ctx, &p, p.site->off[0]);
 	if (p.site->flags & MT_SITE_GUARD) {
-		guard__enter(&p, MT_GUARD_PYMSTX);
-		inflight__put(&p, &f);
+		guarded_put(&p, &f);
 		return 0;
 	}
 	stat_inc(&p, entry);
@@ -55,8 +60,7 @@ int py_end(struct pt_regs *ctx)
 	f.a[0] = py_int(py_arg0(ctx, &p, p.site->off[0]), p.site->off[0]);
 	f.a[2] = MT_MSTX_PY;
 	if (p.site->flags & MT_SITE_GUARD) {
-		guard__enter(&p, MT_GUARD_PYMSTX);
-		inflight__put(&p, &f);
+		guarded_put(&p, &f);
 		return 0;
 	}
 	stat_inc(&p, entry);

@@ -65,10 +65,8 @@ static __always_inline int rt_launch_enter(struct pt_regs *ctx)
 
 	if (!probe__start(&p, ctx))
 		return 0;
-	if (!guard__enter(&p, MT_GUARD_LAUNCH)) {
-		stat_inc(&p, nested);
+	if (!guard__only(&p, MT_GUARD_LAUNCH))
 		return 0;
-	}
 	if (p.site->arg[0] >= 0)
 		f.a[0] = ctx_arg(ctx, p.site->arg[0], p.sp);
 	if (p.site->arg[1] >= 0)

@@ -48,7 +48,8 @@ static __always_inline int inflight__take(struct probe *p, struct mt_inflight *o
  * Outermost call of a class on this thread. The stack grows down: an open call
  * whose entry lies above ours encloses us; one below or at our place cannot
  * be open any more, its return was missed. A tail call has the same place and
- * another function: still enclosed.
+ * another function: still enclosed. 1 = go on; 0 = enclosed; -1 = no room, and
+ * the loss is counted.
  */
 static __always_inline int guard__enter(struct probe *p, __u32 class)
 {
@@ -58,8 +59,22 @@ static __always_inline int guard__enter(struct probe *p, __u32 class)
 
 	if (g && (g->sp > p->sp || (g->sp == p->sp && g->pair != p->site->pair)))
 		return 0;
-	bpf_map_update_elem(&guards, &k, &fresh, BPF_ANY);
-	return 1;
+	if (!bpf_map_update_elem(&guards, &k, &fresh, BPF_ANY))
+		return 1;
+	stat_inc(p, entry);
+	stat_inc(p, seen);
+	probe__lose(p, MT_LOSS_INFLIGHT, -1);
+	return -1;
+}
+
+/* 1 = the outermost call, go on. An enclosed one is counted and is no event. */
+static __always_inline int guard__only(struct probe *p, __u32 class)
+{
+	int r = guard__enter(p, class);
+
+	if (!r)
+		stat_inc(p, nested);
+	return r > 0;
 }
 
 /* The guard if it is ours, to be removed with guard__drop. */

@@ -37,7 +37,7 @@ struct slice {
 };
 
 struct drain {
-	struct ring_buffer *rb;
+	struct ring_buffer *events, *life;
 	pthread_t thread;
 	pthread_mutex_t lock;
 	struct drain_opts opts;
@@ -135,13 +135,16 @@ static void consume(struct drain *d)
 
 	do {
 		pthread_mutex_lock(&d->lock);
+		/* Few and small, and a death that is missed is missed for good: at the limit too. */
+		while (ring_buffer__consume(d->life) == -EAGAIN)
+			continue;
 		if (over_limit(d) && !d->stop) {
 			d->st.stalls++;
 			pthread_mutex_unlock(&d->lock);
 			usleep(POLL_MS * 1000);
 			continue;
 		}
-		n = ring_buffer__consume(d->rb);
+		n = ring_buffer__consume(d->events);
 		pthread_mutex_unlock(&d->lock);
 	} while (n == -EAGAIN);
 }
@@ -149,14 +152,14 @@ static void consume(struct drain *d)
 static void *run(void *arg)
 {
 	struct drain *d = arg;
-	struct epoll_event ev[2];
-	int ep = ring_buffer__epoll_fd(d->rb);
+	struct epoll_event ev;
+	int ep = ring_buffer__epoll_fd(d->events);
 
 	/* It needs little, and a full ring is a loss: it must not wait for the traced threads. */
 	thread__nice(-10);
 	while (!__atomic_load_n(&d->stop, __ATOMIC_ACQUIRE)) {
 		/* Producers wake us only when much waits: the timeout is the rule. */
-		(void)epoll_wait(ep, ev, MT_ARRAY_SIZE(ev), POLL_MS);
+		(void)epoll_wait(ep, &ev, 1, POLL_MS);
 		consume(d);
 	}
 	return NULL;
@@ -173,22 +176,20 @@ int drain__start(int events_fd, int life_fd, const struct drain_opts *opts, stru
 	d->opts = *opts;
 	pthread_mutex_init(&d->lock, NULL);
 	d->next = clock__boot() / SLICE_NS - opts->window_ns / SLICE_NS - 1;
-	/* Lifecycle first: it is emptied even when the events ring never is. */
-	d->rb = ring_buffer__new(life_fd, on_record, d, NULL);
-	if (!d->rb) {
+	d->life = ring_buffer__new(life_fd, on_record, d, NULL);
+	d->events = d->life ? ring_buffer__new(events_fd, on_record, d, NULL) : NULL;
+	if (!d->events) {
 		err = -errno;
 		goto fail;
 	}
-	err = ring_buffer__add(d->rb, events_fd, on_record, d);
-	if (err)
-		goto fail;
 	err = -pthread_create(&d->thread, NULL, run, d);
 	if (err)
 		goto fail;
 	*out = d;
 	return 0;
 fail:
-	ring_buffer__free(d->rb);
+	ring_buffer__free(d->events);
+	ring_buffer__free(d->life);
 	free(d);
 	return err;
 }
@@ -335,7 +336,8 @@ void drain__free(struct drain *d)
 		d->spare = c->next;
 		free(c);
 	}
-	ring_buffer__free(d->rb);
+	ring_buffer__free(d->events);
+	ring_buffer__free(d->life);
 	free(d->sorted);
 	pthread_mutex_destroy(&d->lock);
 	free(d);

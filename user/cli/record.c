@@ -287,7 +287,8 @@ static const char *make_default_dir(void)
 
 static bool incomplete(const struct session *s)
 {
-	return s->lost_total || s->n_late || s->mapwatch_lost || s->pool_unseen || s->probes_failed;
+	return s->lost_total || s->n_late || s->mapwatch_lost || s->pool_unseen ||
+	       s->probes_failed || s->life_lost;
 }
 
 int cmd_record(int argc, char **argv)

@@ -88,6 +88,7 @@ struct session {
 	struct hmap loss_seen;
 	uint64_t lost_total;
 	size_t probes_failed;
+	uint64_t life_seen, life_lost; /* births and deaths of processes */
 	uint64_t rows_unknown; /* processes that could not be kept: out of memory */
 
 	struct strbuf row_buf;

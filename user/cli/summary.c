@@ -31,6 +31,18 @@ static size_t probes_failed(struct session *s)
 	return n;
 }
 
+/* What stands in the summary and decides about --strict: the parts are gone later. */
+static void collect(struct session *s)
+{
+	struct mt_site_stat st;
+
+	s->probes_failed = probes_failed(s);
+	if (!site_stat__read(s->stats_fd, 0, &st)) {
+		s->life_seen = st.seen;
+		s->life_lost = st.lost;
+	}
+}
+
 void session__account(struct session *s, struct account *a)
 {
 	struct model_counts c;
@@ -173,8 +185,8 @@ void session__summary(struct session *s)
 	double cpu;
 	long rss;
 
-	s->probes_failed = probes_failed(s);
-	if (s->opts.quiet && !s->lost_total && !s->pool_unseen)
+	collect(s);
+	if (s->opts.quiet && !s->lost_total && !s->pool_unseen && !s->life_lost)
 		return;
 	session__account(s, &a);
 	model__counts(s->model, &c);
@@ -205,6 +217,9 @@ void session__summary(struct session *s)
 			", late %" PRIu64 "\n",
 			c.preattach, c.residual, c.oom, c.unpaired_ranges, d.late);
 	print_losses(s, f);
+	if (s->life_lost)
+		fprintf(f, "  lifecycle events lost: %" PRIu64 " of %" PRIu64 "\n", s->life_lost,
+			s->life_seen);
 	if (s->probes_failed)
 		fprintf(f, "  probes that could not be attached: %zu\n", s->probes_failed);
 	if (s->mapwatch_lost)
@@ -338,6 +353,7 @@ int session__summary_json(struct session *s, const char *path)
 	int fd, err;
 	long rss;
 
+	collect(s);
 	session__account(s, &a);
 	model__counts(s->model, &c);
 	drain__stats(s->drain, &d);
@@ -377,7 +393,11 @@ int session__summary_json(struct session *s, const char *path)
 	add_u64(top, "oom", c.oom);
 	add_u64(top, "late", d.late);
 	add_u64(top, "live_blocks", c.live_blocks);
-	add_u64(top, "probes_failed", probes_failed(s));
+	o = cJSON_AddObjectToObject(top, "lifecycle");
+	add_u64(o, "seen", s->life_seen);
+	add_u64(o, "lost", s->life_lost);
+	add_u64(top, "mapwatch_lost", s->mapwatch_lost);
+	add_u64(top, "probes_failed", s->probes_failed);
 	json_losses(s, top);
 	json_pools(s, top);
 	json_probes(s, top);

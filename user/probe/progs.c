@@ -199,7 +199,8 @@ static int prepare(struct progs *p, struct bpf_object *obj, size_t layer, const 
 		}
 		if (strcmp(name, "events") == 0)
 			bpf_map__set_max_entries(map, p->opts.ring_bytes);
-		if (strcmp(name, "inflight") == 0 && p->opts.inflight_max)
+		if ((strcmp(name, "inflight") == 0 || strcmp(name, "guards") == 0) &&
+		    p->opts.inflight_max)
 			bpf_map__set_max_entries(map, p->opts.inflight_max);
 	}
 	return 0;
