@@ -92,7 +92,6 @@ struct session {
 	uint64_t life_seen, life_lost; /* births and deaths of processes */
 	uint64_t rows_unknown; /* processes that could not be kept: out of memory */
 
-	struct strbuf row_buf;
 	int write_err;
 	bool stopping;
 };
