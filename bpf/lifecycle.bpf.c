@@ -46,9 +46,9 @@ static __always_inline void life_emit(struct task_struct *t, __u8 type, __u32 tg
 
 static __always_inline __u32 task_tgid(struct task_struct *t, struct mt_cfg *c)
 {
-	if (!c->pidns_level)
+	if (!c->pidns_inum)
 		return BPF_CORE_READ(t, tgid);
-	return task_nr(BPF_CORE_READ(t, group_leader), c->pidns_level);
+	return task_nr(BPF_CORE_READ(t, group_leader), c->pidns_inum);
 }
 
 SEC("raw_tp/sched_process_fork")

@@ -3,7 +3,7 @@
 # Shared by the scripts: what they need of Debian, where they keep things. Sourced.
 
 top=$(readlink -f "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/..")
-cache=${MEMTAP_CACHE:-$HOME/.cache/memtap}
+cache=${MEMTAP_CACHE:-${HOME:-/root}/.cache/memtap}
 
 packages_build="gcc g++ libc6-dev clang llvm meson ninja-build pkg-config bpftool libbpf-dev libelf-dev
 	libdw-dev libcjson-dev libsqlite3-dev libzydis-dev zlib1g-dev libzstd-dev python3 python3-dev"

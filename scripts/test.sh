@@ -39,9 +39,12 @@ run_counted() { # NAME COMMAND...
 
 run_units() { # BUILD NAME
 	local log=$1/meson-logs/testlog.json name result
+	local seen=0
 	say "unit tests, $2"
+	rm -f "$log"
 	meson test -C "$1" --suite unit --no-rebuild --print-errorlogs >"$1/units.log" 2>&1 || tail -n 80 "$1/units.log"
 	while read -r name result; do
+		seen=1
 		case $result in
 		OK) ok "unit $name ($2)" ;;
 		SKIP) skip "unit $name ($2)" "the test says so" ;;
@@ -50,6 +53,7 @@ run_units() { # BUILD NAME
 	done < <(python3 -c 'import json, sys
 for line in open(sys.argv[1]):
     t = json.loads(line); print(t["name"].split()[-1], t["result"])' "$log")
+	[ $seen = 1 ] || bad "unit tests ($2) did not run"
 }
 
 # shellcheck disable=SC2086
@@ -80,7 +84,9 @@ else
 	bad "clang-format"
 fi
 mapfile -t sources < <(git ls-files 'user/*.c' 2>/dev/null)
-if printf '%s\n' "${sources[@]}" | xargs -P 2 -n 12 clang-tidy --quiet -p build >build/tidy.log 2>&1; then
+if [ ${#sources[@]} -eq 0 ]; then
+	skip "clang-tidy" "no git here to list the sources"
+elif printf '%s\n' "${sources[@]}" | xargs -P 2 -n 12 clang-tidy --quiet -p build >build/tidy.log 2>&1; then
 	ok "clang-tidy"
 else
 	grep -m 20 -E 'warning|error' build/tidy.log

@@ -21,16 +21,25 @@ struct probe {
 	__u32 start;
 };
 
-/* PID number of a task at the namespace depth of memtap; 0 = not visible there. */
-static __always_inline __u32 task_nr(struct task_struct *t, __u32 level)
-{
-	void *pid = BPF_CORE_READ(t, thread_pid);
-	void *u = pid + bpf_core_field_offset(struct pid, numbers) +
-		  (level & 31) * bpf_core_type_size(struct upid);
-	int nr = 0;
+/* Namespaces nest up to 32 deep (MAX_PID_NS_LEVEL); containers in containers up to 3 or 4. */
+#define PIDNS_DEPTH 8
 
-	bpf_core_read(&nr, sizeof(nr), &((struct upid *)u)->nr);
-	return nr;
+/* PID number of a task in memtap's PID namespace; 0 = not visible there. */
+static __always_inline __u32 task_nr(struct task_struct *t, __u32 inum)
+{
+	struct pid *pid = BPF_CORE_READ(t, thread_pid);
+	__u32 top = BPF_CORE_READ(pid, level), i;
+
+	for (i = 1; i <= PIDNS_DEPTH; i++) {
+		struct upid *u = (void *)pid + bpf_core_field_offset(struct pid, numbers) +
+				 i * bpf_core_type_size(struct upid);
+
+		if (i > top)
+			break;
+		if (BPF_CORE_READ(u, ns, ns.inum) == inum)
+			return BPF_CORE_READ(u, nr);
+	}
+	return 0;
 }
 
 /* Start time in ticks of 10 ms, as /proc/PID/stat has it (USER_HZ is 100). */
@@ -61,15 +70,15 @@ static __always_inline int probe__filter(struct probe *p)
 	p->ktid = (__u32)id;
 	p->tid = (__u32)id;
 	p->tgid = id >> 32;
-	if (p->tgid == p->cfg->self)
-		return 0;
-	if (p->cfg->pidns_level) {
+	if (p->cfg->pidns_inum) {
 		task = (void *)bpf_get_current_task();
-		p->tid = task_nr(task, p->cfg->pidns_level);
-		p->tgid = task_nr(BPF_CORE_READ(task, group_leader), p->cfg->pidns_level);
+		p->tid = task_nr(task, p->cfg->pidns_inum);
+		p->tgid = task_nr(BPF_CORE_READ(task, group_leader), p->cfg->pidns_inum);
 		if (!p->tgid)
 			return 0;
 	}
+	if (p->tgid == p->cfg->self)
+		return 0;
 	if ((patch_mode() & MT_MODE_CGROUP) && p->cfg->cgroup_id &&
 	    bpf_get_current_ancestor_cgroup_id(p->cfg->cgroup_level) == p->cfg->cgroup_id)
 		goto known_or_new;

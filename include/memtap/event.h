@@ -233,9 +233,9 @@ struct mt_site {
 
 struct mt_cfg {
 	__u32 all;          /* 1: every process but self */
-	__u32 self;         /* tgid of memtap in the initial PID namespace */
+	__u32 self;         /* tgid of memtap in its PID namespace */
 	__u32 follow;       /* 1: children of targets become targets */
-	__u32 pidns_level;  /* depth of memtap's PID namespace, 0 = initial */
+	__u32 pidns_inum;   /* inode of memtap's PID namespace, 0 = the initial one */
 	__u64 cgroup_id;    /* 0: no cgroup filter */
 	__u32 cgroup_level; /* depth of that cgroup below the root */
 	__u32 stopped;      /* 1: the window is over, nothing more is seen */

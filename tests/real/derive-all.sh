@@ -50,7 +50,7 @@ fetch() { # VERSION ARCH FILE
 	[ -s "$3" ] || { echo "SKIP $1/$2: the wheel has no libtorch_npu.so"; return 1; }
 }
 
-declare -A want got
+declare -A got
 for w in "${wheels[@]}"; do
 	version=${w%%/*} arch=x86_64
 	[[ $w == */* ]] && arch=${w##*/}
@@ -65,7 +65,7 @@ for w in "${wheels[@]}"; do
 		failed=$((failed + 1))
 		continue
 	fi
-	got=() want=()
+	got=()
 	while read -r k v; do got[$k]=$v; done <<<"$text"
 	line=$(awk -F'\t' -v id="${got[build_id]:-}" '$3 == id' "$table")
 	if [ -z "$line" ]; then

@@ -210,6 +210,7 @@ int event__decode(const void *rec, size_t size, enum pta_layout layout, struct e
 
 	if (size < sizeof(*h) || h->size > size)
 		return -EBADMSG;
+	size = h->size; /* what lies behind the record is not its own */
 	memset(e, 0, sizeof(*e));
 	e->time = e->begin = h->time;
 	e->tgid = h->tgid;

@@ -68,27 +68,15 @@ static int write_cfg(struct session *s)
 	return bpf_map_update_elem(s->cfg_fd, &zero, &s->cfg, BPF_ANY) ? -errno : 0;
 }
 
-/* Depth of our PID namespace: NSpid lists one number a level. */
-static uint32_t pidns_level(void)
+/* Inode of our PID namespace, which the programs look for in a task's list; 0 = the initial one. */
+static uint32_t pidns_inum(void)
 {
-	uint32_t level = 0;
-	char *buf, *p;
-
-	if (file__read("/proc/self/status", 1u << 16, &buf) < 0)
-		return 0;
-	p = strstr(buf, "\nNSpid:");
-	for (p = p ? p + 7 : buf + strlen(buf); *p && *p != '\n'; p++)
-		level += *p == '\t';
-	free(buf);
-	/*
-	 * procfs shows the levels below its own mount's namespace only. The initial
-	 * namespace has a fixed inode number (include/linux/proc_ns.h PROC_PID_INIT_INO).
-	 */
 	struct stat st;
 
+	/* The initial namespace has a fixed number: include/linux/proc_ns.h PROC_PID_INIT_INO. */
 	if (stat("/proc/self/ns/pid", &st) || st.st_ino == 0xEFFFFFFCU)
 		return 0;
-	return MT_MAX(level, 1u);
+	return (uint32_t)st.st_ino;
 }
 
 static unsigned int classes(const struct record_opts *o)
@@ -100,18 +88,6 @@ static unsigned int classes(const struct record_opts *o)
 	if ((o->events & EVENTS_LAUNCH) && (o->level & LEVEL_KERNEL))
 		c |= CLASS_LAUNCH;
 	return c;
-}
-
-static int any_seccomp(struct session *s)
-{
-	size_t i;
-
-	if (s->opts.all || s->opts.n_names || s->opts.cgroup)
-		return 1;
-	for (i = 0; i < s->opts.n_pids; i++)
-		if (proc__has_seccomp(s->opts.pids[i]))
-			return 1;
-	return 0;
 }
 
 static int setup(struct session *s)
@@ -152,13 +128,13 @@ static int setup(struct session *s)
 	s->cfg.all = s->opts.all;
 	s->cfg.self = (uint32_t)getpid();
 	s->cfg.follow = s->opts.follow;
-	s->cfg.pidns_level = pidns_level();
+	s->cfg.pidns_inum = pidns_inum();
 	s->cfg.wake_bytes = po.ring_bytes / 4;
 	err = write_cfg(s);
 	if (err)
 		return err;
 	bad = knownbad__uretprobe_seccomp();
-	if (bad && any_seccomp(s)) {
+	if (bad) { /* the trampoline is in every process that maps the library, target or not */
 		pr_warn("%s: `ret` sites are used instead", bad);
 		pr.ret_sites = true;
 	}
@@ -248,10 +224,14 @@ enum { ON_SIGNAL, ON_TICK, ON_MAP };
 
 static void stop_signals(sigset_t *set)
 {
+	struct sigaction sa;
+
 	sigemptyset(set);
 	sigaddset(set, SIGINT);
 	sigaddset(set, SIGTERM);
-	sigaddset(set, SIGHUP);
+	/* nohup has it ignored; a blocked signal would be queued all the same */
+	if (!sigaction(SIGHUP, NULL, &sa) && sa.sa_handler != SIG_IGN)
+		sigaddset(set, SIGHUP);
 }
 
 static int open_loop(struct session *s, int *sig, int *timer)
@@ -367,6 +347,20 @@ static void allow_abort(void)
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
+/* Until the drain has taken what was submitted, for a second at most. */
+static void wait_for_ring(struct session *s)
+{
+	struct account a;
+	int i;
+
+	for (i = 0; i < 50; i++) {
+		session__account(s, &a);
+		if (a.received >= a.submitted)
+			break;
+		usleep(20000);
+	}
+}
+
 static void finish(struct session *s)
 {
 	uint64_t t0;
@@ -374,6 +368,15 @@ static void finish(struct session *s)
 	s->t_stop = clock__boot();
 	s->cfg.stopped = 1;
 	write_cfg(s);
+	/*
+	 * The recording has ended: write all of it before the probes go, which can
+	 * take long on older kernels.
+	 */
+	wait_for_ring(s);
+	session__deliver(s, true);
+	session__losses(s);
+	model__stop(s->model, s->t_stop);
+	out__flush(s->out);
 	if (!features__has(&s->features, FEAT_MULTI) && prober__attached(s->prober) > 20)
 		pr_info("detaching %zu perf uprobes; some kernels take up to 0.2 s for each",
 			prober__attached(s->prober));
@@ -381,10 +384,10 @@ static void finish(struct session *s)
 	prober__detach(s->prober);
 	progs__lifecycle_stop(s->progs);
 	s->detach_ns = clock__boot() - t0;
+	/* What programs that were running at the stop still wrote. */
 	drain__stop(s->drain);
 	session__deliver(s, true);
 	session__losses(s);
-	model__stop(s->model, s->t_stop);
 	out__flush(s->out);
 }
 

@@ -19,6 +19,7 @@ struct model {
 	struct block *blocks; /* 0 is none */
 	uint32_t next_block, cap_blocks, free_block;
 	uint64_t next_allocation;
+	uint64_t last_time; /* boot time of the youngest row of an event */
 	struct model_counts counts;
 };
 
@@ -30,5 +31,14 @@ void model__memory(struct model *m, struct process *p, const struct event *e);
 /* OOM_TRIGGER row. */
 void model__oom(struct model *m, struct process *p, const struct event *e);
 void model__drop_blocks(struct model *m, struct process *p);
+
+/* Bytes more or less, as the blocks seen add up. */
+void pool__change(struct pool *q, int64_t by, uint64_t time);
+/* Sums that a record tells. */
+void pool__set(struct pool *q, int64_t used, int64_t total, uint64_t time);
+/* Of a device or DEV_HOST, made when new; NULL: no such device, or no memory. */
+struct pool *pool__of(struct pools *s, int32_t device);
+/* The pool whose sum is made from its blocks; NULL where records tell it. */
+struct pool *pool__summed(struct process *p, enum layer l, int32_t device);
 
 #endif

@@ -62,61 +62,19 @@ static const char *page_text(uint32_t page)
 	return page < MT_ARRAY_SIZE(names) ? names[page] : "unknown";
 }
 
-/* ---- pools ---- */
-
-static void pool__change(struct pool *q, int64_t by, uint64_t time)
-{
-	if (by < 0 && q->used < (uint64_t)-by)
-		q->used = 0; /* blocks from before the attach */
-	else
-		q->used += (uint64_t)by;
-	if (q->used > q->peak) {
-		q->peak = q->used;
-		q->peak_time = time;
-	}
-}
-
-static void pool__set(struct pool *q, int64_t used, int64_t total, uint64_t time)
-{
-	q->used = used > 0 ? (uint64_t)used : 0;
-	q->total = total > 0 ? (uint64_t)total : 0;
-	q->peak_total = MT_MAX(q->peak_total, q->total);
-	if (q->used > q->peak) {
-		q->peak = q->used;
-		q->peak_time = time;
-	}
-}
-
-static struct pool *pool_of(struct pools *s, int32_t device)
-{
-	return device == DEV_HOST ? pools__get(s, MAX_DEVICES)
-	       : device < MAX_DEVICES ? pools__get(s, device)
-				      : NULL;
-}
-
 /* ---- live blocks ---- */
 
 static struct hkey key_of(const struct process *p, enum layer l, uint64_t addr)
 {
-	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): pool_of(p->x) made it doubt p */
+	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): pool__of(p->x) made it doubt p */
 	return (struct hkey){ addr, (uint64_t)p->index << 8 | l };
-}
-
-/* A block whose FREE was missed holds nothing any more. PTA tells its totals itself. */
-static void block__missed(struct process *p, enum layer l, const struct block *b, uint64_t time)
-{
-	struct pool *q = l == LAYER_HAL || l == LAYER_HANDLE ? pool_of(&p->hal, b->device)
-			 : l == LAYER_MS			     ? pool_of(&p->ms, b->device)
-								     : NULL;
-
-	if (q)
-		pool__change(q, -b->size, time);
 }
 
 static struct block *block__new(struct model *m, struct process *p, enum layer l,
 				const struct event *e)
 {
 	struct block *b;
+	struct pool *sum;
 	bool fresh;
 	uint64_t *v;
 	uint32_t no;
@@ -137,7 +95,9 @@ static struct block *block__new(struct model *m, struct process *p, enum layer l
 		/* Its FREE was missed. The new block takes its place. */
 		m->counts.residual++;
 		no = (uint32_t)*v;
-		block__missed(p, l, &m->blocks[no], e->time);
+		sum = pool__summed(p, l, m->blocks[no].device);
+		if (sum)
+			pool__change(sum, -m->blocks[no].size, e->time);
 	} else {
 		no = m->free_block;
 		if (no)
@@ -273,7 +233,7 @@ static void on_hal_alloc(struct model *m, struct process *p, const struct event 
 	if (!malloc_row(m, p, e, l, ROW_HAL, dev, &r))
 		return;
 	process__saw_device(p, e->tid, dev);
-	q = pool_of(&p->hal, dev);
+	q = pool__of(&p->hal, dev);
 	if (q)
 		pool__change(q, e->size, e->time);
 	if (!m->opts.vendor) {
@@ -297,7 +257,7 @@ static void on_hal_free(struct model *m, struct process *p, const struct event *
 	struct row r;
 
 	if (free_row(m, p, e, l, ROW_HAL, &r)) {
-		q = pool_of(&p->hal, r.device);
+		q = pool__of(&p->hal, r.device);
 		if (q)
 			pool__change(q, -r.size, e->time);
 		if (!m->opts.vendor && r.device != DEV_HOST && r.phys_device >= 0)
@@ -337,7 +297,7 @@ static void pta_attrs(struct model *m, const struct event *e, struct row *r)
 
 static void on_pta(struct model *m, struct process *p, const struct event *e)
 {
-	struct pool *q = e->flags & EVF_TOTALS ? pool_of(&p->pta, e->device) : NULL;
+	struct pool *q = e->flags & EVF_TOTALS ? pool__of(&p->pta, e->device) : NULL;
 	struct row r;
 
 	process__saw_device(p, e->tid, e->device);
@@ -380,7 +340,7 @@ static bool ws_is_segment(const struct pool *q, const struct event *e)
 
 static void on_workspace(struct model *m, struct process *p, const struct event *e)
 {
-	struct pool *q = pool_of(&p->ws, e->device);
+	struct pool *q = pool__of(&p->ws, e->device);
 	bool segment = ws_is_segment(q, e);
 	struct row r;
 
@@ -412,7 +372,7 @@ static void on_workspace(struct model *m, struct process *p, const struct event 
 /* ascend-abi.md 2.10: pools of the device only. */
 static bool is_device_pool(const char *text, size_t len)
 {
-	return memmem(text, len, "Ascend", 6) && !memmem(text, len, "PinMemPool", 10);
+	return text && memmem(text, len, "Ascend", 6) && !memmem(text, len, "PinMemPool", 10);
 }
 
 static void on_mindspore(struct model *m, struct process *p, const struct event *e)
@@ -436,7 +396,7 @@ static void on_mindspore(struct model *m, struct process *p, const struct event 
 		known = free_row(m, p, e, LAYER_MS, ROW_MINDSPORE, &r);
 		dev = r.device;
 	}
-	q = pool_of(&p->ms, dev);
+	q = pool__of(&p->ms, dev);
 	hal = pools__find(&p->hal, dev);
 	if (q) {
 		if (known)
@@ -498,40 +458,4 @@ void model__memory(struct model *m, struct process *p, const struct event *e)
 	default:
 		m->counts.rules[RULE_STATE]++;
 	}
-}
-
-/* ---- views ---- */
-
-static size_t add_pools(const struct process *p, enum row_type type, const struct pools *s,
-			bool partial, struct pool_state *out, size_t max)
-{
-	size_t i;
-
-	for (i = 0; i < s->n && i < max; i++)
-		out[i] = (struct pool_state){ .type = type,
-					      .tgid = p->tgid,
-					      .device = s->v[i].slot == MAX_DEVICES ? DEV_HOST
-										    : s->v[i].slot,
-					      .used = s->v[i].used,
-					      .peak = s->v[i].peak,
-					      .total = s->v[i].total,
-					      .peak_total = s->v[i].peak_total,
-					      .peak_time = s->v[i].peak_time,
-					      .partial = partial };
-	return i;
-}
-
-size_t model__pools(const struct model *m, struct pool_state *out, size_t max)
-{
-	size_t i, n = 0;
-
-	for (i = 0; i < m->n_procs; i++) {
-		const struct process *p = m->procs[i];
-
-		n += add_pools(p, ROW_HAL, &p->hal, true, out + n, max - n);
-		n += add_pools(p, ROW_PTA, &p->pta, false, out + n, max - n);
-		n += add_pools(p, ROW_PTA_WORKSPACE, &p->ws, false, out + n, max - n);
-		n += add_pools(p, ROW_MINDSPORE, &p->ms, true, out + n, max - n);
-	}
-	return n;
 }

@@ -78,10 +78,12 @@ bool model__emit(struct model *m, struct process *p, struct row *r, bool is_even
 	r->id = ++p->next_id;
 	r->pid = p->tgid;
 	r->kernel_index = p->kernel_index;
-	if (is_event)
+	if (is_event) {
 		m->counts.rows_events++;
-	else
+		m->last_time = MT_MAX(m->last_time, r->time - (uint64_t)m->opts.boot_to_real);
+	} else {
 		m->counts.rows_extra++;
+	}
 	m->counts.by_type[r->type][r->event == ROW_FREE]++;
 	m->ops.row(m->ctx, r);
 	return true;
@@ -316,8 +318,18 @@ static void on_exit_process(struct model *m, struct process *p, uint64_t time)
 /* A new program under the same PID: what the old one held is gone with it. */
 static void on_exec(struct model *m, struct process *p)
 {
+	struct process_desc d = { 0 };
+
 	model__drop_blocks(m, p);
 	process__forget(p);
+	if (m->ops.describe)
+		m->ops.describe(m->ctx, p->tgid, p->start, &d);
+	/* It may have ended since: then what was known is the best guess. */
+	if (d.nspid) {
+		process__devices(p, d.visible);
+		p->segments = d.segments;
+	}
+	free(d.visible);
 	if (m->ops.ended)
 		m->ops.ended(m->ctx, p->tgid);
 }
@@ -468,6 +480,8 @@ void model__stop(struct model *m, uint64_t time)
 {
 	size_t i;
 
+	/* A probe that was past its filter may have read the clock behind the stop. */
+	time = MT_MAX(time, m->last_time);
 	for (i = 0; i < m->n_procs; i++)
 		if (!m->procs[i]->ended)
 			system_row(m, m->procs[i], ROW_STOP_TRACE, time, m->procs[i]->tgid, 0,

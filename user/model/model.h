@@ -139,9 +139,9 @@ struct model_opts {
 	int64_t boot_to_real; /* added to boot time */
 };
 
-/* What is known of a process when it is first met. */
+/* What is known of a process when it is first met, or runs a new program. */
 struct process_desc {
-	uint32_t nspid;
+	uint32_t nspid; /* 0: nothing is known, it is gone */
 	char *visible; /* ASCEND_RT_VISIBLE_DEVICES, malloced, freed by the model; or NULL */
 	bool segments; /* as by model__segments */
 };
@@ -152,7 +152,7 @@ struct model;
 struct model_ops {
 	/* One row, in order. Pointers in it live until the return. */
 	void (*row)(void *ctx, const struct row *r);
-	/* A process is met for the first time. */
+	/* A process is met for the first time, or one has a new program. */
 	void (*describe)(void *ctx, uint32_t tgid, uint32_t start, struct process_desc *d);
 	/* A process has ended, or its program by exec: after its last row. */
 	void (*ended)(void *ctx, uint32_t tgid);

@@ -88,6 +88,12 @@ static int32_t read_visible(struct process *p, const char *list)
 	return logical;
 }
 
+void process__devices(struct process *p, const char *visible)
+{
+	p->n_phys = 0;
+	p->n_visible = read_visible(p, visible);
+}
+
 struct process *process__new(uint32_t tgid, uint32_t start, const char *visible)
 {
 	struct process *p = calloc(1, sizeof(*p));
@@ -96,7 +102,7 @@ struct process *process__new(uint32_t tgid, uint32_t start, const char *visible)
 		return NULL;
 	p->tgid = tgid;
 	p->start = start;
-	p->n_visible = read_visible(p, visible);
+	process__devices(p, visible);
 	return p;
 }
 

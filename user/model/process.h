@@ -71,6 +71,8 @@ struct process {
 
 struct process *process__new(uint32_t tgid, uint32_t start, const char *visible);
 void process__free(struct process *p);
+/* Begin anew with the devices that the environment makes visible. */
+void process__devices(struct process *p, const char *visible);
 /* At its end: threads, streams, names and ranges go; its pools and devices stay. */
 void process__end(struct process *p);
 /* After an exec: what the old program had, sums included, not the peaks. */

@@ -258,8 +258,7 @@ int order__finish(struct order *o, uint32_t pid)
 		if (pid && p->pid != pid)
 			continue;
 		while (p->last) {
-			/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): drop_block moves p->last on
-			 */
+			/* It moves p->last on. NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
 			err = end_block(o, p->last);
 			if (err)
 				return err;
@@ -388,8 +387,7 @@ void order__free(struct order *o)
 		return;
 	while ((p = o->last_pool)) {
 		while (p->last)
-			/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): drop_block moves p->last on
-			 */
+			/* It moves p->last on. NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
 			drop_block(o, p->last);
 		drop_pool(o, p);
 	}

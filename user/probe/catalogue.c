@@ -36,17 +36,20 @@
 		-1, -1, -1, -1, -1 \
 	}
 
-/* A launch: name source, stream, tiling key (argument numbers), kind of name. */
-#define LAUNCH(sym, src, stream, key, kind_)                                                       \
-	{                                                                                          \
-		.lib = RT, .symbol = { sym }, .prog = "rt_launch", .kind = PROBE_CALL, .nargs = 6, \
-		.klass = CLASS_LAUNCH, .fn = MT_FN_LAUNCH, .name_kind = (kind_),                   \
-		.flags = MT_SITE_NOTIFY,                                                           \
-		.arg = { src,                                                                      \
-			 stream,                                                                   \
-			 key,                                                                      \
-			 -1,                                                                       \
-			 -1 }                                                                      \
+/*
+ * A launch: name source, stream, tiling key (argument numbers), kind of name. The
+ * seventh argument is in a register on aarch64.
+ */
+#define LAUNCH(sym, src, stream, key, kind_)                                                 \
+	{                                                                                    \
+		.lib = RT, .symbol = { sym }, .prog = "rt_launch", .kind = PROBE_CALL,       \
+		.nargs = MT_MAX(6, (stream) + 1), .klass = CLASS_LAUNCH, .fn = MT_FN_LAUNCH, \
+		.name_kind = (kind_), .flags = MT_SITE_NOTIFY,                               \
+		.arg = { src,                                                                \
+			 stream,                                                             \
+			 key,                                                                \
+			 -1,                                                                 \
+			 -1 }                                                                \
 	}
 
 /* An allocation call around the driver: needs no argument, only its result. */

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <time.h>
 
 /* ---- an ELF file, mapped read-only ---- */
 
@@ -286,7 +287,9 @@ struct probe_report {
 struct probed_file {
 	unsigned int no;
 	char *path; /* as first seen */
-	uint64_t dev, ino;
+	uint64_t dev, ino, size;
+	struct timespec mtime, ctime;
+	bool overlay;          /* seen through an overlay file system */
 	uint64_t attach_time; /* boot time */
 	int pta_layout; /* enum pta_layout */
 	int pta_generation;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include "probe/pymethod.h"
@@ -163,6 +164,7 @@ void batch__run(struct batch *b, int fd)
 		struct probe_report *rep = &f->reports[owner[j].rep];
 
 		if (!b->reqs[j].err) {
+			/* Never NULL. NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker) */
 			if (strcmp(rep->state, "found") == 0)
 				rep->state = "attached";
 			continue;
@@ -186,15 +188,41 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
+#define OVERLAYFS_MAGIC 0x794c7630 /* linux/magic.h OVERLAYFS_SUPER_MAGIC */
+
+static bool on_overlay(int fd)
+{
+	struct statfs fs;
+
+	return !fstatfs(fd, &fs) && fs.f_type == OVERLAYFS_MAGIC;
+}
+
+/*
+ * Several overlays, and the file system below, show one file under different
+ * device numbers; a uprobe sits on the file below, once for all. Elsewhere a
+ * device number is to be believed: snapshots share all the rest.
+ */
+static bool same_file(const struct probed_file *f, const struct stat *st, bool overlay)
+{
+	if (f->ino != st->st_ino)
+		return false;
+	if (f->dev == st->st_dev)
+		return true;
+	return (overlay || f->overlay) && f->size == (uint64_t)st->st_size &&
+	       f->mtime.tv_sec == st->st_mtim.tv_sec && f->mtime.tv_nsec == st->st_mtim.tv_nsec &&
+	       f->ctime.tv_sec == st->st_ctim.tv_sec && f->ctime.tv_nsec == st->st_ctim.tv_nsec;
+}
+
 const struct probed_file *prober__file_of(const struct prober *pr, int fd)
 {
+	bool overlay = on_overlay(fd);
 	struct stat st;
 	size_t i;
 
 	if (fstat(fd, &st))
 		return NULL;
 	for (i = 0; i < pr->n_files; i++)
-		if (pr->files[i]->dev == st.st_dev && pr->files[i]->ino == st.st_ino)
+		if (same_file(pr->files[i], &st, overlay))
 			return pr->files[i];
 	return NULL;
 }
@@ -214,9 +242,8 @@ int prober__add(struct prober *pr, int fd, const char *path, pid_t pid)
 		return 0;
 	if (fstat(fd, &st))
 		return -errno;
-	for (i = 0; i < pr->n_files; i++)
-		if (pr->files[i]->dev == st.st_dev && pr->files[i]->ino == st.st_ino)
-			return 0;
+	if (prober__file_of(pr, fd))
+		return 0;
 	err = elf_image__open_fd(fd, path, &b.img);
 	if (err)
 		return err;
@@ -239,6 +266,10 @@ int prober__add(struct prober *pr, int fd, const char *path, pid_t pid)
 	f->fd = -1;
 	f->dev = st.st_dev;
 	f->ino = st.st_ino;
+	f->size = (uint64_t)st.st_size;
+	f->mtime = st.st_mtim;
+	f->ctime = st.st_ctim;
+	f->overlay = on_overlay(fd);
 	pr->files[pr->n_files++] = f;
 	for (i = 0; i < n; i++)
 		if ((defs[i].klass & pr->opts.classes) && !fnmatch(defs[i].lib, base, FNM_EXTMATCH))

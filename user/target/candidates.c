@@ -80,19 +80,20 @@ static void scan_sub(struct search *s, const char *dir, const char *const *sub, 
 			scan_dir(s, path);
 }
 
+/* LD_LIBRARY_PATH: ld.so(8) takes semicolons as well. */
 static void scan_list(struct search *s, const char *list)
 {
 	char dir[PATH_MAX];
 
 	while (list && *list) {
-		size_t n = strcspn(list, ":");
+		size_t n = strcspn(list, ":;");
 
 		if (n && n < sizeof(dir)) {
 			memcpy(dir, list, n);
 			dir[n] = '\0';
 			scan_dir(s, dir);
 		}
-		list += n + (list[n] == ':');
+		list += n + (list[n] != '\0');
 	}
 }
 

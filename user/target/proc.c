@@ -101,6 +101,34 @@ static char *status_line(pid_t pid, const char *key)
 	return line;
 }
 
+static int status_number(pid_t pid, const char *key, long *v)
+{
+	char *line = status_line(pid, key);
+
+	if (!line)
+		return -ESRCH;
+	*v = strtol(line, NULL, 10);
+	free(line);
+	return 0;
+}
+
+int proc__parent(pid_t pid, pid_t *parent)
+{
+	long v;
+	int err = status_number(pid, "PPid", &v);
+
+	if (!err)
+		*parent = (pid_t)v;
+	return err;
+}
+
+pid_t proc__leader(pid_t tid)
+{
+	long v;
+
+	return status_number(tid, "Tgid", &v) ? 0 : (pid_t)v;
+}
+
 uint32_t proc__nspid(pid_t pid)
 {
 	char *line = status_line(pid, "NSpid"), *p;
@@ -112,15 +140,6 @@ uint32_t proc__nspid(pid_t pid)
 	}
 	free(line);
 	return v ? v : (uint32_t)pid;
-}
-
-bool proc__has_seccomp(pid_t pid)
-{
-	char *line = status_line(pid, "Seccomp");
-	bool yes = line && strtoul(line, NULL, 10) == 2;
-
-	free(line);
-	return yes;
 }
 
 char *proc__env(pid_t pid, const char *name)
@@ -164,17 +183,33 @@ static bool base_is(const char *path, const char *name)
 	return strcmp(slash ? slash + 1 : path, name) == 0;
 }
 
+/* The file that runs. */
+static bool exe_is(pid_t pid, const char *name)
+{
+	char link[64], exe[PATH_MAX];
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/%d/exe", (int)pid);
+	n = readlink(link, exe, sizeof(exe) - 1);
+	if (n <= 0)
+		return false;
+	exe[n] = '\0';
+	if (n > 10 && strcmp(exe + n - 10, " (deleted)") == 0)
+		exe[n - 10] = '\0';
+	return base_is(exe, name);
+}
+
 bool proc__named(pid_t pid, const char *name)
 {
 	char comm[16], *buf;
 	ssize_t len, second;
 	bool yes = false;
 
-	if (proc__comm(pid, comm))
+	/* The kernel keeps 15 bytes of the name: a longer one it cannot confirm. */
+	if (!*name || proc__comm(pid, comm))
 		return false;
-	/* The kernel keeps 15 bytes of the name. */
-	if (strncmp(comm, name, 15) == 0)
-		return strlen(name) <= 15 || strlen(comm) == 15;
+	if (strcmp(comm, name) == 0 || exe_is(pid, name))
+		return true;
 	len = read_proc(pid, "cmdline", 1u << 20, &buf);
 	if (len <= 0)
 		return false;

@@ -24,12 +24,14 @@
 int proc__start(pid_t pid, uint32_t *start);
 /* comm into buf (at most 16 bytes with NUL). 0 or -ESRCH. */
 int proc__comm(pid_t pid, char buf[16]);
+/* Parent process. 0 or -ESRCH. */
+int proc__parent(pid_t pid, pid_t *parent);
+/* Thread group leader of a thread number; 0 if there is no such thread. */
+pid_t proc__leader(pid_t tid);
 /* False for a process that has ended (a zombie) and for kernel threads. */
 bool proc__has_program(pid_t pid);
 /* Innermost number of NSpid; pid itself where the line is missing. */
 uint32_t proc__nspid(pid_t pid);
-/* True if /proc/PID/status shows a seccomp filter (mode 2). */
-bool proc__has_seccomp(pid_t pid);
 /* Value of a variable of the process's initial environment, malloced; NULL if unset. */
 char *proc__env(pid_t pid, const char *name);
 

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Containers side by side: the same PID numbers, the same lower file; and launchers of running jobs."""
+import os
+import subprocess
+
+import truth as T
+from basic import BasicTest
+from harness import LONG, Process, memtap, sim
+
+
+class Namespaces(BasicTest):
+    def test_running_children_of_a_launcher(self):
+        """The PID that an operator types is the launcher's; its ranks run already."""
+        job = self.job('--seconds', LONG, '--rate', 1000, '--ranks', 2)
+        while len(job.ranks()) < 2:
+            self.pause(0.05)
+        self.pause(0.3)
+        result = self.record('-p', job.pid, '-d', 0.8).ended()
+        self.stop(job)
+        self.agree(result, job, from_start=False)
+        self.assertEqual({r['pid'] for r in result.of('MALLOC')}, set(job.ranks()))
+
+    def test_two_overlays(self):
+        """Two containers of one image: one file below, probed once, each row once."""
+        roots = []
+        for name in 'ab':
+            for d in ('upper', 'work', 'merged'):
+                os.makedirs(self.path(name, d))
+            merged = self.path(name, 'merged')
+            how = f'lowerdir={sim()},upperdir={self.path(name, "upper")},workdir={self.path(name, "work")}'
+            done = subprocess.run(['mount', '-t', 'overlay', 'overlay', '-o', how, merged], capture_output=True, text=True)
+            if done.returncode:
+                self.skipTest(f'no overlay can be mounted: {done.stderr.strip()}')
+            self.cleanups.append(lambda m=merged: subprocess.run(['umount', '-l', m], check=True))
+            roots.append(merged)
+        jobs = [self.job('--seconds', LONG, '--rate', 800, '--seed', n, env={'SIM_ROOT': root})
+                for n, root in enumerate(roots)]
+        self.pause(0.3)
+        result = self.record('-p', ','.join(str(j.pid) for j in jobs), '-d', 0.8).ended()
+        for job in jobs:
+            self.stop(job)
+        self.agree(result, jobs, from_start=False)
+        hal = [f for f in result.summary['files_probed'] if f['path'].endswith('/libascend_hal.so') and '/merged/' in f['path']]
+        self.assertEqual(len(hal), 1, hal)
+
+    def inside(self, name, truth, *between):
+        """A shell in PID namespaces of its own: starts a job, traces it, prints the job's PID there."""
+        libs = ':'.join(sim(d) for d in ('cann/lib64', 'torch/lib', 'torch_npu_c/lib', 'mindspore/lib'))
+        script = (f'{sim("sim-train")} --seconds 6 --rate 400 --quiet & job=$!; sleep 1; '
+                  f'{memtap()} record -p $job -d 1.2 -o {self.path(name + ".d")} '
+                  f'--summary-json {self.path(name + ".json")}; echo TRACED $job; kill $job; wait $job')
+        return Process(self, name, ['unshare', '-p', '-f', '--mount-proc', *between, 'bash', '-c', script],
+                       {'LD_LIBRARY_PATH': libs, 'SIM_TRAIN_STARTED': 1, 'SIM_TRUTH': truth})
+
+    def rows_of(self, name):
+        import readers
+        return readers.read_csv(readers.dump_of(self.path(name + '.d'), 'csv'))
+
+    def test_same_numbers_in_two_namespaces(self):
+        """A PID of a foreign namespace is nobody's, however equal the number."""
+        shells = [self.inside(name, self.path(name + '.truth')) for name in 'ab']
+        pids = [int(s.until('TRACED').split()[1]) for s in shells]
+        for s in shells:
+            s.wait()
+        self.assertEqual(pids[0], pids[1], 'the numbers differ: this run tells nothing')
+        for name, pid in zip('ab', pids):
+            rows = [r for r in self.rows_of(name) if r['event'] in ('MALLOC', 'FREE')]
+            mine = {(r['fn'], r['out']) for r in T.read(self.path(name + '.truth')) if r['fn'].startswith('pta_')}
+            self.assertGreater(len(rows), 100)
+            self.assertEqual({r['pid'] for r in rows}, {pid})
+            kind = {'MALLOC': 'pta_malloc', 'FREE': 'pta_free'}
+            foreign = [r for r in rows if r['type'] == 'PTA' and (kind[r['event']], r['ptr']) not in mine]
+            self.assertFalse(foreign[:3])
+            # Each of the job's own operations at most once: an address cannot be given out twice in a row.
+            last = {}
+            for r in rows:
+                if r['type'] == 'PTA':
+                    self.assertNotEqual(last.get(r['ptr']), r['event'], r)
+                    last[r['ptr']] = r['event']
+
+    def test_namespace_in_a_namespace(self):
+        shell = self.inside('n', self.path('n.truth'), 'unshare', '-p', '-f', '--mount-proc')
+        pid = int(shell.until('TRACED').split()[1])
+        shell.wait()
+        rows = [r for r in self.rows_of('n') if r['event'] == 'MALLOC']
+        self.assertGreater(len(rows), 50)
+        self.assertEqual({r['pid'] for r in rows}, {pid})

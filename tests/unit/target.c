@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Processes and their mappings: hostile names, environments, deleted files. */
+#include "target_test.h"
+
+#include <inttypes.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+
+TestSuite(proc, .init = make_dir, .fini = remove_dir);
+
+#define ODD_NAME "a) b (c 1 2 3"
+
+static void odd_name(void)
+{
+	prctl(PR_SET_NAME, ODD_NAME);
+}
+
+Test(proc, start_and_comm)
+{
+	pid_t pid = child_of(odd_name);
+	uint32_t start = 0, mine;
+	uint64_t ticks = clock__boot() / 10000000;
+	char comm[16];
+
+	cr_assert_eq(proc__start(pid, &start), 0);
+	cr_expect(start <= ticks + 1 && start + 300 > ticks, "%u, now %" PRIu64, start, ticks);
+	cr_assert_eq(proc__start(getpid(), &mine), 0);
+	cr_expect_geq(start, mine);
+	cr_assert_eq(proc__comm(pid, comm), 0);
+	cr_expect_str_eq(comm, ODD_NAME);
+	cr_expect(proc__has_program(pid));
+	cr_expect_eq(proc__nspid(pid), (uint32_t)pid);
+	end_child(pid);
+	cr_expect_eq(proc__start(pid, &start), -ESRCH);
+	cr_expect_eq(proc__comm(pid, comm), -ESRCH);
+	cr_expect(!proc__has_program(pid));
+}
+
+Test(proc, start_of_a_zombie)
+{
+	pid_t pid = child_of(NULL);
+	siginfo_t si;
+	uint32_t start;
+
+	cr_assert_eq(proc__start(pid, &start), 0);
+	kill(pid, SIGKILL);
+	cr_assert_eq(waitid(P_PID, (id_t)pid, &si, WEXITED | WNOWAIT), 0);
+	cr_expect_eq(proc__start(pid, &start), -ESRCH);
+	cr_expect(!proc__has_program(pid));
+	waitpid(pid, NULL, 0);
+}
+
+Test(proc, env)
+{
+	char *const env[] = { "A=1", "LONGER=x=y", "EMPTY=", "A=2", "NOT", "LONG=z", NULL };
+	pid_t pid = program_of("sleep", "sleep", NULL, env);
+	char *v = proc__env(pid, "A");
+
+	cr_assert(v);
+	cr_expect_str_eq(v, "1"); /* getenv takes the first one */
+	free(v);
+	v = proc__env(pid, "LONG");
+	cr_assert(v);
+	cr_expect_str_eq(v, "z");
+	free(v);
+	v = proc__env(pid, "LONGER");
+	cr_assert(v);
+	cr_expect_str_eq(v, "x=y");
+	free(v);
+	v = proc__env(pid, "EMPTY");
+	cr_assert(v);
+	cr_expect_str_eq(v, "");
+	free(v);
+	cr_expect_null(proc__env(pid, "NOT"));
+	cr_expect_null(proc__env(pid, "LON"));
+	end_child(pid);
+	cr_expect_null(proc__env(pid, "A"));
+}
+
+Test(proc, named)
+{
+	char *const env[] = { NULL };
+	char script[PATH_MAX];
+	pid_t pid;
+
+	/* the name of the file that runs, whatever it calls itself */
+	copy_program("sleep", "my-sleeper");
+	pid = program_of(in_dir("my-sleeper"), "/opt/other/name", NULL, env);
+	cr_expect(proc__named(pid, "my-sleeper"));
+	cr_expect(proc__named(pid, "name")); /* base name of argv[0] */
+	cr_expect(!proc__named(pid, "/opt/other/name"));
+	cr_expect(!proc__named(pid, "my-sleepe"));
+	cr_expect(!proc__named(pid, "my-sleeper2"));
+	cr_expect(!proc__named(pid, ""));
+	end_child(pid);
+	/* a comm of 15 bytes is a cut one */
+	copy_program("sleep", "a-rather-long-name");
+	pid = program_of(in_dir("a-rather-long-name"), "x", NULL, env);
+	cr_expect(proc__named(pid, "a-rather-long-name"));
+	cr_expect(!proc__named(pid, "a-rather-long-nam2"), "the file has another name");
+	cr_expect(!proc__named(pid, "a-rather-long-"));
+	unlink(in_dir("a-rather-long-name")); /* replaced by an update */
+	cr_expect(proc__named(pid, "a-rather-long-name"));
+	end_child(pid);
+	/* the script that an interpreter runs */
+	snprintf(script, sizeof(script), "%s", in_dir("train.py"));
+	write_file("train.py", "read x\n");
+	pid = program_of("sh", "sh", script, env);
+	cr_expect(proc__named(pid, "train.py"));
+	cr_expect(proc__named(pid, "sh"));
+	cr_expect(!proc__named(pid, "train"));
+	end_child(pid);
+	cr_expect(!proc__named(pid, "sh"));
+}
+
+static void renamed(void)
+{
+	prctl(PR_SET_NAME, "renamed");
+}
+
+/* Programs that set their title keep the file that they run. */
+Test(proc, named_by_the_executable)
+{
+	pid_t pid = child_of(renamed);
+	char exe[PATH_MAX], *base;
+	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+
+	cr_assert_gt(n, 0);
+	exe[n] = '\0';
+	base = strrchr(exe, '/') + 1;
+	cr_expect(proc__named(pid, "renamed"));
+	cr_expect(proc__named(pid, base));
+	end_child(pid);
+}
+
+/* ---- mappings ---- */
+
+struct look {
+	const char *path;
+	unsigned int n;
+	struct mapping m;
+};
+
+static int find_mapping(void *ctx, const struct mapping *m)
+{
+	struct look *l = ctx;
+
+	cr_assert_lt(m->start, m->end);
+	if (strcmp(m->path, l->path) == 0) {
+		l->m = *m;
+		l->n++;
+	}
+	return 0;
+}
+
+static void *map_file(const char *name, const char *bytes)
+{
+	int fd;
+	void *p;
+
+	write_file(name, bytes);
+	fd = open(in_dir(name), O_RDONLY | O_CLOEXEC);
+	cr_assert_geq(fd, 0);
+	p = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	cr_assert_neq(p, MAP_FAILED);
+	close(fd);
+	return p;
+}
+
+static void has_bytes(const struct mapping *m, const char *bytes)
+{
+	char got[64] = "";
+	int fd = mapping__open(getpid(), m);
+
+	cr_assert_geq(fd, 0, "%s", strerror(-fd));
+	cr_expect_gt(read(fd, got, sizeof(got) - 1), 0);
+	cr_expect_str_eq(got, bytes);
+	close(fd);
+}
+
+Test(proc, mapping_with_an_odd_name)
+{
+	void *p = map_file("odd \n name.so", "odd one");
+	struct look l = { .path = in_dir("odd \n name.so") };
+	struct stat st;
+
+	cr_assert_eq(proc__each_mapping(getpid(), find_mapping, &l), 0);
+	cr_assert_eq(l.n, 1);
+	cr_expect_eq(l.m.start, (uintptr_t)p);
+	cr_expect_eq(l.m.end, (uintptr_t)p + 4096);
+	cr_expect_eq(l.m.offset, 0);
+	cr_expect(!l.m.deleted);
+	cr_assert_eq(stat(l.path, &st), 0);
+	cr_expect_eq(l.m.ino, st.st_ino);
+	l.m.path = l.path; /* the line of maps is gone */
+	has_bytes(&l.m, "odd one");
+	l.m.start++; /* as if it had just been changed: then by its path */
+	has_bytes(&l.m, "odd one");
+	munmap(p, 4096);
+}
+
+Test(proc, deleted_mapping)
+{
+	void *p = map_file("gone lib.so", "gone one");
+	struct look l = { .path = in_dir("gone lib.so") };
+
+	unlink(l.path);
+	cr_assert_eq(proc__each_mapping(getpid(), find_mapping, &l), 0);
+	cr_assert_eq(l.n, 1);
+	cr_expect(l.m.deleted);
+	if (geteuid() == 0)
+		has_bytes(&l.m, "gone one");
+	/* another file of that name is another file */
+	write_file("gone lib.so", "a new one");
+	l.m.path = l.path;
+	l.m.start++;
+	cr_expect_lt(mapping__open(getpid(), &l.m), 0);
+	munmap(p, 4096);
+}
+
+static int stop_at_once(void *ctx, const struct mapping *m)
+{
+	++*(int *)ctx;
+	return 42;
+}
+
+static int executable_files(void *ctx, const struct mapping *m)
+{
+	cr_expect_eq(m->path[0], '/', "%s", m->path);
+	++*(int *)ctx;
+	return 0;
+}
+
+Test(proc, mappings_of_executable_files_only)
+{
+	void *data,
+		*anon = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct look l;
+	int n = 0, fd;
+
+	write_file("data.so", "data");
+	fd = open(in_dir("data.so"), O_RDONLY | O_CLOEXEC);
+	data = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+	cr_assert(data != MAP_FAILED && anon != MAP_FAILED);
+	close(fd);
+	l = (struct look){ .path = in_dir("data.so") };
+	cr_assert_eq(proc__each_mapping(getpid(), find_mapping, &l), 0);
+	cr_expect_eq(l.n, 0);
+	cr_assert_eq(proc__each_mapping(getpid(), executable_files, &n), 0);
+	cr_expect_gt(n, 2);
+	n = 0;
+	cr_expect_eq(proc__each_mapping(getpid(), stop_at_once, &n), 42);
+	cr_expect_eq(n, 1);
+	cr_expect_eq(proc__each_mapping(INT_MAX, stop_at_once, &n), -ESRCH);
+	munmap(data, 4096);
+	munmap(anon, 4096);
+}
+
+Test(stub, paths)
+{
+	cr_expect(path__is_stub("/usr/local/Ascend/x86_64-linux/devlib/libascend_hal.so"));
+	cr_expect(path__is_stub("/usr/local/Ascend/lib64/stub/libascend_hal.so"));
+	cr_expect(path__is_stub("/a/devlib/linux/x86_64/libascend_hal.so"));
+	cr_expect(!path__is_stub("/usr/local/Ascend/driver/lib64/driver/libascend_hal.so"));
+	cr_expect(!path__is_stub("/a/stubs/libascend_hal.so"));
+	cr_expect(!path__is_stub("/a/libstub/libascend_hal.so"));
+	cr_expect(!path__is_stub("/a/lib64/stub"));
+	cr_expect(!path__is_stub("libascend_hal.so"));
+}
+
+static int find_pid(void *ctx, pid_t pid)
+{
+	return pid == *(pid_t *)ctx ? 7 : 0;
+}
+
+Test(proc, each)
+{
+	pid_t pid = child_of(NULL), none = INT_MAX;
+
+	cr_expect_eq(proc__each(find_pid, &pid), 7);
+	cr_expect_eq(proc__each(find_pid, &none), 0);
+	end_child(pid);
+	cr_expect_eq(proc__each(find_pid, &pid), 0);
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Which files are probed for the targets: at the start, and as new ones are mapped. */
+#include "cli/scan.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- probing them ---- */
+
+/* Named by the user: others may just not be NPU processes yet. */
+static bool is_named(const struct session *s, pid_t pid)
+{
+	size_t i;
+
+	for (i = 0; i < s->opts.n_pids; i++)
+		if (s->opts.pids[i] == pid)
+			return true;
+	return false;
+}
+
+static int refuse(struct session *s, pid_t pid, const char *why)
+{
+	char comm[16] = "?";
+
+	(void)s;
+	proc__comm(pid, comm);
+	pr_err("pid %d (%s): %s", (int)pid, comm, why);
+	return -ENOEXEC;
+}
+
+static int refuse_stranger(struct session *s, pid_t pid)
+{
+	char why[700];
+
+	if (!proc__has_program(pid))
+		return refuse(s, pid, "has ended, or is a kernel thread");
+	snprintf(why, sizeof(why),
+		 "not an NPU process: none of %s is mapped or found where it would look",
+		 catalogue__libs_text());
+	return refuse(s, pid, why);
+}
+
+struct everyone {
+	struct session *s;
+	struct hmap *have;
+	bool only_missing;
+};
+
+static int scan_other(void *ctx, pid_t pid)
+{
+	struct everyone *e = ctx;
+	struct scan c = { .s = e->s, .pid = pid, .only_missing = e->only_missing, .have = e->have };
+	struct mt_target t;
+
+	if (pid == getpid() || (e->only_missing && target__is(e->s, pid, &t)))
+		return 0;
+	if (e->only_missing) {
+		proc__each_mapping(pid, scan__mapping, &c);
+	} else {
+		/* Everything mapped anywhere; what could be loaded only for NPU processes. */
+		proc__each_mapping(pid, scan__mapping, &c);
+		if (c.mapped)
+			scan__process(&c);
+	}
+	scan__free(&c);
+	return 0;
+}
+
+int session__probe_targets(struct session *s)
+{
+	struct everyone all = { .s = s };
+	struct hmap have = { 0 };
+	uint32_t key, *prev = NULL;
+	size_t n_libs;
+	const char *const *libs = catalogue__libs(&n_libs);
+	size_t found = 0;
+	pid_t stranger = 0;
+	int err = 0;
+
+	while (!bpf_map_get_next_key(s->targets_fd, prev, &key)) {
+		struct scan c = { .s = s, .pid = (pid_t)key };
+		struct hkey k;
+		size_t pos = 0;
+
+		prev = &key;
+		if (c.pid == s->child)
+			scan__command(&c, s->opts.cmd[0]);
+		err = scan__process(&c);
+		while (hmap__next(&c.names, &pos, &k, NULL))
+			hmap__put(&have, k, NULL);
+		found += c.mapped + c.ahead;
+		if (!is_named(s, c.pid) || s->t_attached) {
+			err = 0;
+		} else if (err == -EACCES || err == -EPERM) {
+			refuse(s, c.pid,
+			       "its mappings may not be read; needs CAP_SYS_PTRACE (man memtap, "
+			       "CAPABILITIES)");
+		} else if (!err && !c.mapped && !c.ahead) {
+			stranger = c.pid;
+		} else if (!err && !c.mapped) {
+			pr_info("pid %d has no NPU library mapped yet: %zu files are probed ahead",
+				(int)c.pid, c.ahead);
+		}
+		scan__free(&c);
+		if (err && err != -ESRCH)
+			goto out;
+		err = 0;
+	}
+	/* A launcher is no NPU process, but its children may be. */
+	if (stranger && !found) {
+		err = refuse_stranger(s, stranger);
+		goto out;
+	}
+	all.have = &have;
+	all.only_missing = !s->opts.all;
+	proc__each(scan_other, &all);
+	if (s->opts.all && !prober__file(s->prober, 0)) {
+		/* Nobody yet: where the first one would load from. */
+		struct scan c = { .s = s, .pid = getpid() };
+
+		proc__each_candidate(c.pid, libs, n_libs, NULL, 0, scan__candidate, &c);
+		scan__free(&c);
+	}
+out:
+	hmap__free(&have);
+	return err;
+}
+/* ---- later: new mappings ---- */
+
+static void note_late(struct session *s, const char *path, pid_t pid, uint64_t gap)
+{
+	void *p = realloc(s->late, (s->n_late + 1) * sizeof(*s->late));
+
+	pr_warn("%s: mapped by pid %d without notice: probed %.1f ms later, calls before are "
+		"missing",
+		path, (int)pid, (double)gap / 1e6);
+	if (!p)
+		return;
+	s->late = p;
+	s->late[s->n_late++] = (struct late_lib){ strdup(path), pid, gap };
+}
+
+/* Notices of new mappings were lost: what they told of must be looked for. */
+void session__rescan(struct session *s)
+{
+	const struct probed_file *f;
+	size_t before = 0, i;
+
+	while (prober__file(s->prober, before))
+		before++;
+	session__probe_targets(s);
+	for (i = before; (f = prober__file(s->prober, i)); i++)
+		if (f->attached && f->attach_time > s->t_attached)
+			note_late(s, f->path, 0, f->attach_time - s->t_attached);
+}
+
+/* The dynamic linker is mapped once an exec: a new program has begun. */
+static bool is_linker(const char *base)
+{
+	return strncmp(base, "ld-linux", 8) == 0 || strncmp(base, "ld-musl", 7) == 0 ||
+	       fnmatch("ld-[0-9]*.so", base, 0) == 0;
+}
+
+static int same_pid(void *ctx, pid_t pid)
+{
+	return *(pid_t *)ctx == pid;
+}
+
+/* A process that has entered the cgroup since the start. */
+static bool in_cgroup(struct session *s, pid_t pid)
+{
+	return s->opts.cgroup && cgroup__each(s->opts.cgroup, same_pid, &pid) == 1;
+}
+
+void session__on_map(void *ctx, const struct map_event *e)
+{
+	struct session *s = ctx;
+	const char *base = path_base(e->path);
+	struct scan c = { .s = s, .pid = e->pid };
+	struct mapping m;
+	struct mt_target t;
+	const struct probed_file *f;
+	bool wanted, ours;
+	int fd;
+
+	if (e->pid == getpid() || e->path[0] != '/')
+		return;
+	wanted = catalogue__wants(base) && !path__is_stub(e->path);
+	if (!wanted && !is_linker(base))
+		return;
+	ours = target__is(s, e->pid, &t);
+	if (!wanted) {
+		size_t i;
+
+		for (i = 0; !ours && i < s->opts.n_names; i++)
+			if (proc__named(e->pid, s->opts.names[i]))
+				ours = !target__add(s, e->pid);
+		if (ours || s->opts.all)
+			scan__process(&c);
+		scan__free(&c);
+		return;
+	}
+	if (!ours && !s->opts.all && !in_cgroup(s, e->pid))
+		return;
+	m = (struct mapping){ .start = e->start, .end = e->start + e->len, .path = e->path };
+	fd = mapping__open(e->pid, &m);
+	if (fd < 0)
+		return;
+	prober__add(s->prober, fd, e->path, e->pid);
+	f = prober__file_of(s->prober, fd);
+	if (f && f->segments)
+		session__segments_of(s, e->pid, f);
+	/* Now, or while its program was being looked through: later than it was mapped. */
+	if (f && f->attached && s->t_attached && e->time > s->t_attached &&
+	    f->attach_time > e->time)
+		note_late(s, e->path, e->pid, f->attach_time - e->time);
+	close(fd);
+}
