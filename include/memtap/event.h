@@ -49,7 +49,6 @@ enum mt_rec {
 
 #define MT_F_TRUNC  0x01 /* the text was longer than its room */
 #define MT_F_NOTEXT 0x02 /* the text could not be read */
-#define MT_F_STALE  0x04 /* in-flight state of this key was overwritten before */
 
 /*
  * Traced functions. One number an event meaning, not a symbol: aliases and
@@ -241,7 +240,6 @@ struct mt_cfg {
 	__u32 cgroup_level; /* depth of that cgroup below the root */
 	__u32 stopped;      /* 1: the window is over, nothing more is seen */
 	__u64 wake_bytes;   /* wake the reader when this much waits in the ring */
-	__u64 window_start; /* boot time from which calls count as inside the window */
 };
 
 struct mt_target {

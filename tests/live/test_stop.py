@@ -212,6 +212,25 @@ class Stop(BasicTest):
                 self.assertLessEqual(len(missing), a['lost'])
                 self.assertEqual([b for b in report if b.startswith('row without')], [])
 
+    def test_calls_of_the_dead_are_swept(self):
+        """What a killed process left open does not stay in the map of open calls."""
+        other = self.job('--no-torch', '--seconds', LONG, '--rate', 200)
+        job = self.job('--no-torch', '--seconds', LONG, '--rate', 3000, '--threads', 8, start=False,
+                       env={'SIM_SLOW_US': '3:2000'})
+        rec = self.record('-p', job.pid, '-p', other.pid, env={'MEMTAP_SWEEP_MS': '200'})
+        job.go()
+        self.pause(0.5)
+        job.signal(signal.SIGKILL)
+        self.pause(2.5)
+        result = rec.stop()
+        self.stop(other)
+        a = result.summary['accounting']
+        self.assertGreater(a['abandoned'], 0)
+        self.assertLessEqual(a['not_returned'], 1)
+        self.assertTrue(a['exact'])
+        self.assertEqual(result.summary['lifecycle']['lost'], 0)
+        self.assertGreater(result.summary['lifecycle']['seen'], 0)
+
     def test_nothing_left_behind(self):
         """Probes, links and maps are gone with memtap, however it ended."""
         def links():

@@ -130,6 +130,7 @@ void session__losses(struct session *s)
 	struct loss *list;
 	size_t n, i;
 
+	session__sweep(s);
 	if (losses__read(s->losses_fd, &list, &n))
 		return;
 	for (i = 0; i < n; i++) {

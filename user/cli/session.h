@@ -89,10 +89,10 @@ struct session {
 	struct hmap loss_seen;
 	uint64_t lost_total;
 	size_t probes_failed;
+	uint64_t t_swept, swept; /* open calls of threads that are gone */
 	uint64_t life_seen, life_lost; /* births and deaths of processes */
 	uint64_t rows_unknown; /* processes that could not be kept: out of memory */
 
-	struct strbuf row_buf;
 	int write_err;
 	bool stopping;
 	struct rlimit nofile; /* as we were started: for the command */
@@ -119,6 +119,9 @@ bool session__only_segments(struct session *s, pid_t pid);
 void session__segments_of(struct session *s, pid_t pid, const struct probed_file *f);
 /* A file has become such: all that map it. */
 void session__segments_left(struct session *s, const struct probed_file *f);
+
+/* sweep.c: now and then, open calls that will never return. */
+void session__sweep(struct session *s);
 
 /* pump.c: records to rows. */
 void session__deliver(struct session *s, bool final);

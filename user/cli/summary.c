@@ -63,6 +63,7 @@ void session__account(struct session *s, struct account *a)
 		a->stale += st.stale;
 		a->nested += st.nested;
 	}
+	a->stale += s->swept;
 	drain__stats(s->drain, &d);
 	model__counts(s->model, &c);
 	a->received = d.received;

@@ -18,6 +18,7 @@
 struct link {
 	int fd; /* of the link, or of the perf event without one */
 	int perf; /* perf event under a link, -1 */
+	unsigned int pair; /* 0: a link of several functions */
 	unsigned int group;
 };
 
@@ -39,7 +40,7 @@ struct attach *attach__new(struct progs *p, const struct features *f)
 	return a;
 }
 
-static int keep(struct attach *a, int fd, int perf, unsigned int group)
+static int keep(struct attach *a, int fd, int perf, unsigned int pair, unsigned int group)
 {
 	if (a->n == a->cap) {
 		size_t cap = a->cap ? a->cap * 2 : 64;
@@ -54,7 +55,7 @@ static int keep(struct attach *a, int fd, int perf, unsigned int group)
 		a->links = p;
 		a->cap = cap;
 	}
-	a->links[a->n++] = (struct link){ fd, perf, group };
+	a->links[a->n++] = (struct link){ fd, perf, pair, group };
 	return 0;
 }
 
@@ -73,14 +74,21 @@ static int one_perf(struct attach *a, const char *path, struct attach_req *r)
 			close(perf);
 			return fd;
 		}
-		return keep(a, fd, perf, r->group);
+		return keep(a, fd, perf, r->pair, r->group);
 	}
 	err = kernel__perf_set_bpf(prog, perf);
 	if (err) {
 		close(perf);
 		return err;
 	}
-	return keep(a, perf, -1, r->group);
+	return keep(a, perf, -1, r->pair, r->group);
+}
+
+#define NOT_TRIED 1
+
+static bool same_link(const struct attach_req *a, const struct attach_req *b)
+{
+	return a->err == NOT_TRIED && a->kind == b->kind && strcmp(a->prog, b->prog) == 0;
 }
 
 /* All requests of one program and kind in one link. */
@@ -104,53 +112,18 @@ static int one_multi(struct attach *a, const char *path, struct attach_req *reqs
 		goto out;
 	}
 	for (i = first; i < n; i++) {
-		if (reqs[i].kind != r->kind || strcmp(reqs[i].prog, r->prog) != 0)
+		if (!same_link(&reqs[i], r))
 			continue;
 		off[m] = reqs[i].off;
 		cookie[m++] = reqs[i].site;
 	}
 	fd = kernel__multi_link(prog, type, path, off, cookie, m,
 				r->kind == ATTACH_RETURN ? MT_UPROBE_MULTI_RETURN : 0);
-	err = fd < 0 ? fd : keep(a, fd, -1, r->group);
+	err = fd < 0 ? fd : keep(a, fd, -1, 0, r->group);
 out:
 	free(off);
 	free(cookie);
 	return err;
-}
-
-size_t attach__file(struct attach *a, int file, struct attach_req *reqs, size_t n)
-{
-	bool multi = features__has(a->f, FEAT_MULTI);
-	size_t i, j, failed = 0;
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
-	for (i = 0; i < n; i++)
-		reqs[i].err = 1; /* not tried yet */
-	for (i = 0; i < n; i++) {
-		if (reqs[i].err != 1)
-			continue;
-		if (multi) {
-			int err = one_multi(a, path, reqs, n, i);
-
-			for (j = n; j-- > i;)
-				if (reqs[j].kind == reqs[i].kind &&
-				    strcmp(reqs[j].prog, reqs[i].prog) == 0)
-					reqs[j].err = err;
-			if (!err || reqs[i].kind == ATTACH_SESSION)
-				continue;
-			/* One bad offset refuses the whole link: try them one by one. */
-			for (j = i; j < n; j++)
-				if (reqs[j].kind == reqs[i].kind &&
-				    strcmp(reqs[j].prog, reqs[i].prog) == 0)
-					reqs[j].err = one_perf(a, path, &reqs[j]);
-			continue;
-		}
-		reqs[i].err = one_perf(a, path, &reqs[i]);
-	}
-	for (i = 0; i < n; i++)
-		failed += reqs[i].err != 0;
-	return failed;
 }
 
 /*
@@ -191,6 +164,85 @@ static void close_all(struct link *links, size_t n)
 		close_some(&c);
 	for (i = 0; i < started; i++)
 		pthread_join(t[i], NULL);
+}
+
+/* Takes the error of a return over to what else belongs to its function. */
+static void give_up(struct attach_req *reqs, size_t n, size_t failed)
+{
+	size_t i;
+
+	if (!reqs[failed].is_return)
+		return;
+	for (i = 0; i < n; i++)
+		if (reqs[i].pair == reqs[failed].pair && reqs[i].err == NOT_TRIED)
+			reqs[i].err = reqs[failed].err;
+}
+
+static void attach_multi(struct attach *a, const char *path, struct attach_req *reqs, size_t n,
+			 size_t first)
+{
+	enum attach_kind kind = reqs[first].kind;
+	const char *prog = reqs[first].prog;
+	int err = one_multi(a, path, reqs, n, first);
+	size_t j;
+
+	/* One bad offset refuses the whole link: then they are tried one by one. */
+	for (j = n; j-- > first;)
+		if (same_link(&reqs[j], &reqs[first]))
+			reqs[j].err = err;
+	if (!err || kind == ATTACH_SESSION)
+		return;
+	for (j = first; j < n; j++) {
+		if (reqs[j].err != err || reqs[j].kind != kind || strcmp(reqs[j].prog, prog) != 0)
+			continue;
+		reqs[j].err = one_perf(a, path, &reqs[j]);
+		if (reqs[j].err)
+			give_up(reqs, n, j);
+	}
+}
+
+/* What was attached of functions of which a part failed; not what shares a link with others. */
+static void drop_halves(struct attach *a, struct attach_req *reqs, size_t n, size_t first_link)
+{
+	size_t i, j, kept = first_link;
+
+	for (i = first_link; i < a->n; i++) {
+		for (j = 0; j < n; j++)
+			if (a->links[i].pair && reqs[j].pair == a->links[i].pair && reqs[j].err)
+				break;
+		if (j == n)
+			a->links[kept++] = a->links[i];
+		else
+			close_all(&a->links[i], 1);
+	}
+	a->n = kept;
+}
+
+size_t attach__file(struct attach *a, int file, struct attach_req *reqs, size_t n)
+{
+	bool multi = features__has(a->f, FEAT_MULTI);
+	size_t i, failed = 0, first_link = a->n;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
+	for (i = 0; i < n; i++)
+		reqs[i].err = NOT_TRIED;
+	for (i = 0; i < n; i++) {
+		if (reqs[i].err != NOT_TRIED)
+			continue;
+		if (multi) {
+			attach_multi(a, path, reqs, n, i);
+			continue;
+		}
+		reqs[i].err = one_perf(a, path, &reqs[i]);
+		if (reqs[i].err)
+			give_up(reqs, n, i);
+	}
+	for (i = 0; i < n; i++)
+		failed += reqs[i].err != 0;
+	if (failed)
+		drop_halves(a, reqs, n, first_link);
+	return failed;
 }
 
 void attach__remove(struct attach *a, unsigned int group)

@@ -98,6 +98,8 @@ static int add_req(struct batch *b, const struct probe_def *d, const char *prog,
 		return -ENOMEM;
 	*r = (struct attach_req){ .prog = prog,
 				  .kind = kind,
+				  .pair = b->pr->n_pairs,
+				  .is_return = b->pr->sites[site].is_return,
 				  .group = group_of(b->file, d->fn),
 				  .off = off,
 				  .site = site };

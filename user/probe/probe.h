@@ -203,6 +203,8 @@ struct attach_req {
 	enum attach_kind kind;
 	uint64_t off; /* file offset */
 	uint32_t site; /* number of the site; ATTACH_SESSION also uses site + 1 */
+	unsigned int pair; /* the same for the requests of one function */
+	bool is_return;
 	unsigned int group; /* for attach__remove; requests of one program share it */
 	int err; /* out: 0 or -errno */
 };
@@ -210,7 +212,11 @@ struct attach_req {
 struct attach;
 
 struct attach *attach__new(struct progs *p, const struct features *f);
-/* Attach to the file behind fd (stays the caller's). Returns the number of requests that failed. */
+/*
+ * Attach to the file behind fd (stays the caller's). Returns the number of
+ * requests that failed. Returns of a function stand before its entry, which is
+ * not attached when one of them failed: its calls would stay open.
+ */
 size_t attach__file(struct attach *a, int fd, struct attach_req *reqs, size_t n);
 void attach__remove(struct attach *a, unsigned int group);
 /* Detach all: many descriptors, each with its own grace period, closed by parallel threads. */
