@@ -310,7 +310,7 @@ Test(decode, text)
 	cr_expect_eq(e.text_len, sizeof(n.text));
 	cr_expect_eq(e.flags, EVF_TRUNC);
 	n.c.h.strlen = 0;
-	n.c.h.flags = MT_F_NOTEXT | MT_F_STALE;
+	n.c.h.flags = MT_F_NOTEXT | 0x04;
 	cr_assert_eq(event__decode(&n, sizeof(n), PTA_LAYOUT_UNKNOWN, &e), 0);
 	cr_expect_eq(e.flags, EVF_NOTEXT);
 	cr_expect_eq(e.text_len, 0);
