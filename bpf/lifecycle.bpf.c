@@ -112,7 +112,8 @@ int life_exec(struct bpf_raw_tracepoint_args *ctx)
 	t = bpf_map_lookup_elem(&targets, &tgid);
 	if (!t)
 		return 0;
-	/* The calls of the old program end here; a thread that was not the leader gets its number. */
+	/* The calls of the old program end here; a thread that was not the leader gets its number.
+	 */
 	thread_forget(BPF_CORE_READ(task, pid));
 	thread_forget(ctx->args[1]);
 	life_emit(task, MT_REC_EXEC, tgid, t->start, 0, 0);

@@ -27,6 +27,8 @@ void log__set_level(enum log_level level);
 enum log_level log__level(void);
 /* Called before each message, e.g. to clear a status line. NULL = none. */
 void log__set_hook(void (*before)(void));
+/* Errors printed so far. */
+unsigned int log__errors(void);
 void log__print(enum log_level level, const char *fmt, ...) MT_PRINTF(2, 3);
 void log__vprint(enum log_level level, const char *fmt, va_list ap);
 

@@ -8,6 +8,7 @@
 
 static enum log_level max_level = LOG_INFO;
 static void (*before_hook)(void);
+static unsigned int errors;
 
 void log__set_level(enum log_level level)
 {
@@ -24,6 +25,22 @@ void log__set_hook(void (*before)(void))
 	before_hook = before;
 }
 
+unsigned int log__errors(void)
+{
+	return errors;
+}
+
+/* Paths of targets come into messages: what they hold must not reach a terminal as control codes.
+ */
+static void plain(char *s, int n)
+{
+	int i;
+
+	for (i = 0; i < n; i++)
+		if ((unsigned char)s[i] < 0x20 || s[i] == 0x7f)
+			s[i] = '?';
+}
+
 void log__vprint(enum log_level level, const char *fmt, va_list ap)
 {
 	static const char *const tag[] = { "error: ", "warning: ", "", "debug: " };
@@ -31,6 +48,8 @@ void log__vprint(enum log_level level, const char *fmt, va_list ap)
 	char line[4096];
 	int n, m;
 
+	if (level == LOG_ERROR)
+		errors++;
 	if (level > max_level)
 		return;
 	n = snprintf(line, sizeof(line), "memtap: %s", tag[level]);
@@ -38,6 +57,7 @@ void log__vprint(enum log_level level, const char *fmt, va_list ap)
 	if (m < 0)
 		m = 0;
 	n += MT_MIN(m, (int)sizeof(line) - n - 2);
+	plain(line, n);
 	line[n++] = '\n';
 	if (before_hook)
 		before_hook();

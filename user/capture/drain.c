@@ -135,7 +135,8 @@ static void consume(struct drain *d)
 
 	do {
 		pthread_mutex_lock(&d->lock);
-		/* Few and small, and a death that is missed is missed for good: at the limit too. */
+		/* Few and small, and a death that is missed is missed for good: at the limit too.
+		 */
 		while (ring_buffer__consume(d->life) == -EAGAIN)
 			continue;
 		if (over_limit(d) && !d->stop) {

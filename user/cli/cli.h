@@ -22,6 +22,8 @@ int cmd_recover(int argc, char **argv);
 int cli__usage_error(const char *cmd);
 /* Size with suffix K, M, G (1024): 0 or -EINVAL. */
 int cli__size(const char *text, uint64_t *v);
+/* A path without control characters and broken UTF-8, each as ?; ring of buffers. */
+const char *cli__text(const char *path);
 /* "1.5 GiB"; static ring of buffers, for one printf. */
 const char *cli__bytes(uint64_t v);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* memtap: finds the command and runs it. */
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,6 +97,45 @@ const char *cli__bytes(uint64_t v)
 		u++;
 	}
 	snprintf(buf, sizeof(bufs[0]), u ? "%.1f %s" : "%.0f %s", d, unit[u]);
+	return buf;
+}
+
+/* Length of the UTF-8 character at p, 0 if it is none. */
+static int utf8_len(const unsigned char *p)
+{
+	int n = p[0] < 0x80		      ? 1
+		: p[0] >= 0xc2 && p[0] < 0xe0 ? 2
+		: (p[0] & 0xf0) == 0xe0	      ? 3
+		: p[0] >= 0xf0 && p[0] < 0xf5 ? 4
+					      : 0,
+	    i;
+
+	for (i = 1; i < n; i++)
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+	return n;
+}
+
+const char *cli__text(const char *path)
+{
+	static char bufs[4][PATH_MAX];
+	static unsigned int next;
+	char *buf = bufs[next++ % MT_ARRAY_SIZE(bufs)];
+	size_t o = 0;
+
+	while (*path && o + 5 < sizeof(bufs[0])) {
+		int n = utf8_len((const unsigned char *)path);
+
+		if (!n || (unsigned char)path[0] < 0x20 || path[0] == 0x7f) {
+			buf[o++] = '?';
+			path++;
+			continue;
+		}
+		memcpy(buf + o, path, (size_t)n);
+		o += (size_t)n;
+		path += n;
+	}
+	buf[o] = '\0';
 	return buf;
 }
 

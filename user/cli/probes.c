@@ -146,7 +146,8 @@ static void print_text(const struct prober *pr, bool missing)
 
 		for (j = 0; j < f->n_reports; j++)
 			found += strcmp(f->reports[j].state, "missing") != 0;
-		printf("%s: %zu of %zu wanted functions found\n", f->path, found, f->n_reports);
+		printf("%s: %zu of %zu wanted functions found\n", cli__text(f->path), found,
+		       f->n_reports);
 		for (j = 0; j < f->n_reports; j++) {
 			const struct probe_report *r = &f->reports[j];
 
@@ -170,7 +171,7 @@ static void print_json(const struct prober *pr)
 	for (i = 0; (f = prober__file(pr, i)); i++) {
 		cJSON *o = cJSON_CreateObject(), *list;
 
-		cJSON_AddStringToObject(o, "path", f->path);
+		cJSON_AddStringToObject(o, "path", cli__text(f->path));
 		list = cJSON_AddArrayToObject(o, "probes");
 		for (j = 0; j < f->n_reports; j++) {
 			const struct probe_report *r = &f->reports[j];

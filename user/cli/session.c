@@ -90,6 +90,18 @@ static unsigned int classes(const struct record_opts *o)
 	return c;
 }
 
+/* Perf uprobes take two descriptors each: some 400 for one copy of the stack. */
+static void raise_nofile(struct session *s)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &s->nofile))
+		return;
+	r = s->nofile;
+	r.rlim_cur = r.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &r);
+}
+
 static int setup(struct session *s)
 {
 	struct progs_opts po = { .ring_bytes = pow2_at_least(s->opts.ring_bytes),
@@ -112,6 +124,7 @@ static int setup(struct session *s)
 	int err;
 
 	s->t_start = clock__boot();
+	raise_nofile(s);
 	if (env) /* tests: makes "too many open calls" happen */
 		po.inflight_max = (uint32_t)strtoul(env, NULL, 10);
 	features__probe(&s->features);
@@ -157,6 +170,7 @@ static int attach(struct session *s)
 	size_t i;
 	int err;
 
+	s->t_attaching = t0;
 	/* Births first: a child of a target must not slip through while we look. */
 	err = progs__lifecycle(s->progs);
 	if (err) {
@@ -410,7 +424,9 @@ int session__run(struct session *s)
 	}
 	if (!err) {
 		report_attached(s);
-		err = session__release(s);
+		err = session__meet_targets(s);
+		if (!err)
+			err = session__release(s);
 		if (!err && prober__attached(s->prober) == 0 && !s->watch) {
 			pr_err("nothing to probe, and new mappings cannot be watched");
 			err = -ENOENT;
@@ -431,6 +447,8 @@ int session__run(struct session *s)
 		if (s->write_err)
 			err = s->write_err;
 	}
+	if (err && !log__errors())
+		pr_err("record: %s", strerror(-err));
 	if (s->child > 0 && !ran)
 		kill(s->child, SIGKILL);
 	mapwatch__close(s->watch);

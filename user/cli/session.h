@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "base/base.h"
@@ -66,7 +67,7 @@ struct session {
 	bool child_done;
 
 	int64_t boot_to_real; /* added to boot time: the wall clock of all files */
-	uint64_t t_start, t_attached, t_stop; /* boot time */
+	uint64_t t_start, t_attaching, t_attached, t_stop; /* boot time */
 	uint64_t attach_ns, detach_ns;
 	size_t n_targets; /* initial ones */
 	struct late_lib *late;
@@ -94,6 +95,7 @@ struct session {
 
 	int write_err;
 	bool stopping;
+	struct rlimit nofile; /* as we were started: for the command */
 };
 
 /* session.c: the run. */
@@ -101,6 +103,8 @@ int session__run(struct session *s);
 
 /* targets.c: who, and the files to probe. */
 int session__find_targets(struct session *s);
+/* START_TRACE rows, when all is attached. */
+int session__meet_targets(struct session *s);
 int session__probe_targets(struct session *s);
 void session__on_map(void *ctx, const struct map_event *e);
 void session__rescan(struct session *s);

@@ -230,11 +230,12 @@ void session__summary(struct session *s)
 			s->mapwatch_lost);
 	for (i = 0; i < s->n_late; i++)
 		fprintf(f, "  late library %s (pid %d): probed %.1f ms after it was mapped\n",
-			s->late[i].path, (int)s->late[i].pid, (double)s->late[i].gap_ns / 1e6);
+			cli__text(s->late[i].path), (int)s->late[i].pid,
+			(double)s->late[i].gap_ns / 1e6);
 	for (i = 0; (pf = prober__file(s->prober, i)); i++)
 		if (pf->withdrawn)
 			fprintf(f, "  withdrawn: probe of the allocator in %s: %s; then %s\n",
-				pf->path, pf->withdraw_why, pf->instead);
+				cli__text(pf->path), pf->withdraw_why, pf->instead);
 		else if (pf->segments)
 			fprintf(f, "  no tensors are seen of %s: only the driver's segments\n",
 				pf->path);
@@ -245,7 +246,7 @@ void session__summary(struct session *s)
 	fprintf(f, "  own cost: %.2f s CPU, %s memory, %s waiting at most\n", cpu,
 		cli__bytes((uint64_t)rss * 1024), cli__bytes(d.peak_bytes));
 	for (i = 0; (path = out__path(s->out, i)); i++)
-		fprintf(f, "  wrote %s\n", path);
+		fprintf(f, "  wrote %s\n", cli__text(path));
 }
 
 static void add_u64(cJSON *o, const char *name, uint64_t v)
@@ -289,7 +290,7 @@ static void json_probes(struct session *s, cJSON *top)
 	for (i = 0; (f = prober__file(s->prober, i)); i++) {
 		cJSON *o = cJSON_CreateObject(), *list;
 
-		cJSON_AddStringToObject(o, "path", f->path);
+		cJSON_AddStringToObject(o, "path", cli__text(f->path));
 		cJSON_AddNumberToObject(o, "attached", (double)f->attached);
 		cJSON_AddBoolToObject(o, "withdrawn", f->withdrawn);
 		if (f->withdrawn) {
@@ -314,7 +315,7 @@ static void json_probes(struct session *s, cJSON *top)
 	for (i = 0; i < s->n_late; i++) {
 		cJSON *o = cJSON_CreateObject();
 
-		cJSON_AddStringToObject(o, "path", s->late[i].path);
+		cJSON_AddStringToObject(o, "path", cli__text(s->late[i].path));
 		cJSON_AddNumberToObject(o, "pid", s->late[i].pid);
 		add_u64(o, "gap_ns", s->late[i].gap_ns);
 		cJSON_AddItemToArray(arr, o);
@@ -404,7 +405,7 @@ int session__summary_json(struct session *s, const char *path)
 	json_probes(s, top);
 	o = cJSON_AddArrayToObject(top, "files");
 	for (i = 0; out__path(s->out, i); i++)
-		cJSON_AddItemToArray(o, cJSON_CreateString(out__path(s->out, i)));
+		cJSON_AddItemToArray(o, cJSON_CreateString(cli__text(out__path(s->out, i))));
 	cJSON_AddNumberToObject(top, "cpu_seconds", cpu_seconds(&rss));
 	cJSON_AddNumberToObject(top, "memory_kib", (double)rss);
 	text = cJSON_Print(top);

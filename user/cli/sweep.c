@@ -47,7 +47,7 @@ void session__sweep(struct session *s)
 	uint64_t now = clock__boot(), period = env ? strtoull(env, NULL, 10) * 1000000 : SWEEP_NS;
 
 	/* The keys hold numbers of the initial PID namespace, which are not seen in another. */
-	if (s->cfg.pidns_level || now - MT_MAX(s->t_swept, s->t_start) < period)
+	if (s->cfg.pidns_inum || now - MT_MAX(s->t_swept, s->t_start) < period)
 		return;
 	sweep(s, progs__map(s->progs, "inflight"), now);
 	s->t_swept = clock__boot();

@@ -36,7 +36,23 @@ int target__add(struct session *s, pid_t pid)
 		return -ESRCH;
 	}
 	s->n_targets++;
-	return model__process(s->model, key, t.start, clock__boot());
+	/* Before all probes are attached nothing is written: a start that fails leaves no files. */
+	return s->t_attached ? model__process(s->model, key, t.start, clock__boot()) : 0;
+}
+
+int session__meet_targets(struct session *s)
+{
+	uint32_t key, *prev = NULL;
+	struct mt_target t;
+	int err = 0;
+
+	/* Events of the attach itself come after these rows. */
+	while (!err && !bpf_map_get_next_key(s->targets_fd, prev, &key)) {
+		prev = &key;
+		if (target__is(s, (pid_t)key, &t))
+			err = model__process(s->model, key, t.start, s->t_attaching);
+	}
+	return err;
 }
 
 struct family {
@@ -170,6 +186,7 @@ int session__spawn(struct session *s)
 		close(p[1]);
 		if (read(p[0], &c, 1) != 1)
 			_exit(127);
+		setrlimit(RLIMIT_NOFILE, &s->nofile);
 		/* As if started from the shell: main() ignores these two. */
 		signal(SIGPIPE, SIG_DFL);
 		signal(SIGXFSZ, SIG_DFL);

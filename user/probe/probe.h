@@ -289,7 +289,7 @@ struct probed_file {
 	char *path; /* as first seen */
 	uint64_t dev, ino, size;
 	struct timespec mtime, ctime;
-	bool overlay;          /* seen through an overlay file system */
+	bool overlay; /* seen through an overlay file system */
 	uint64_t attach_time; /* boot time */
 	int pta_layout; /* enum pta_layout */
 	int pta_generation;
