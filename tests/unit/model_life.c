@@ -29,12 +29,9 @@ static struct event event_of(enum event_kind kind, uint32_t tgid, uint64_t addr,
 {
 	static uint64_t time;
 
-	return (struct event){ .kind = kind,
-			       .tgid = tgid,
-			       .tid = tgid,
-			       .time = ++time,
-			       .addr = addr,
-			       .size = size };
+	return (struct event){
+		.kind = kind, .tgid = tgid, .tid = tgid, .time = ++time, .addr = addr, .size = size
+	};
 }
 
 static void feed(struct model *m, enum event_kind kind, uint32_t tgid, uint64_t addr, int64_t size)
