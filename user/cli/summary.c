@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -173,6 +174,19 @@ static double cpu_seconds(long *rss_kib)
 	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
 }
 
+/* How the command of `-- CMD` ended: memtap's own exit status is about the recording. */
+static void print_command(const struct session *s, FILE *f)
+{
+	int st = s->child_status;
+
+	if (!s->opts.cmd || !s->child_done)
+		return;
+	if (WIFSIGNALED(st))
+		fprintf(f, "  the command was ended by signal %d\n", WTERMSIG(st));
+	else if (WEXITSTATUS(st))
+		fprintf(f, "  the command ended with status %d\n", WEXITSTATUS(st));
+}
+
 void session__summary(struct session *s)
 {
 	struct model_counts c;
@@ -241,6 +255,7 @@ void session__summary(struct session *s)
 				pf->path);
 	if (unwritten)
 		fprintf(f, "  rows that could not be written: %" PRIu64 "\n", unwritten);
+	print_command(s, f);
 	print_pools(s, f);
 	fprintf(f, "  stacks: none asked for\n");
 	fprintf(f, "  own cost: %.2f s CPU, %s memory, %s waiting at most\n", cpu,
@@ -369,6 +384,11 @@ int session__summary_json(struct session *s, const char *path)
 	cJSON_AddNumberToObject(top, "attach_ms", (double)s->attach_ns / 1e6);
 	cJSON_AddNumberToObject(top, "detach_ms", (double)s->detach_ns / 1e6);
 	cJSON_AddNumberToObject(top, "probes", (double)prober__attached(s->prober));
+	if (s->opts.cmd && s->child_done)
+		cJSON_AddNumberToObject(top, "command_status",
+					WIFSIGNALED(s->child_status)
+						? 128 + WTERMSIG(s->child_status)
+						: WEXITSTATUS(s->child_status));
 	o = cJSON_AddObjectToObject(top, "accounting");
 	add_u64(o, "seen", a.seen);
 	add_u64(o, "submitted", a.submitted);
