@@ -116,7 +116,8 @@ Test(dump_csv, attributes_in_order)
 		  .lost_probe = "pta",
 		  .lost_count = 9,
 		  .lost_first = 1,
-		  .lost_last = 2 },
+		  .lost_last = 2,
+		  .lost_cpu = 4 },
 		{ .id = 6,
 		  .event = ROW_SYSTEM,
 		  .type = ROW_START_TRACE,
@@ -150,7 +151,7 @@ Test(dump_csv, attributes_in_order)
 		"4,OOM_DETAIL,OOM_TRIGGER,OOM_Trigger,14,7,8,1,N/A,\"{func:halMemAlloc,"
 		"req_size:68719476736,flag:504403158265496577}\",,\n"
 		"5,SYSTEM,LOST,N/A,15,7,8,N/A,N/"
-		"A,\"{reason:ring,probe:pta,count:9,first:1,last:2}\",,\n"
+		"A,\"{reason:ring,probe:pta,count:9,first:1,last:2,cpu:3}\",,\n"
 		"6,SYSTEM,START_TRACE,N/A,16,7,8,N/A,N/A,\"{nspid:12,note:a 'b' c}\",,\n"
 		"7,KERNEL_LAUNCH,KERNEL_LAUNCH,\"a,b\",17,7,8,0,N/A,"
 		"\"{streamId:N/A,taskId:N/A,stream:0x0}\",,\n";

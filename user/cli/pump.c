@@ -141,6 +141,7 @@ void session__losses(struct session *s)
 		struct lost_row row = { .reason = loss__reason(l->reason),
 					.probe = prober__site_name(s->prober, l->site),
 					.device = l->device,
+					.cpu = l->cpu,
 					.physical = prober__site_fn(s->prober, l->site) !=
 						    MT_FN_PTA_REPORT,
 					.first = l->first,

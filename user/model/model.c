@@ -447,7 +447,8 @@ void model__lost(struct model *m, const struct lost_row *l)
 			 .lost_probe = l->probe,
 			 .lost_count = l->count,
 			 .lost_first = model__real(m, l->first),
-			 .lost_last = model__real(m, l->last) };
+			 .lost_last = model__real(m, l->last),
+			 .lost_cpu = l->cpu + 1 };
 	struct process *p = NULL;
 	uint64_t devices = 0;
 	size_t i;

@@ -82,6 +82,8 @@ static char *put_rare(char *p, const struct row *r, uint32_t a, bool json)
 		ITEM("count", put_known(p, r->lost_count));
 		ITEM("first", put_u64(p, r->lost_first));
 		ITEM("last", put_known(p, r->lost_last));
+		if (r->lost_cpu)
+			ITEM("cpu", put_u64(p, r->lost_cpu - 1));
 	}
 	if (a & ATTR_ACTIVE)
 		ITEM("active", put_u64(p, r->active));

@@ -64,6 +64,7 @@ static uint8_t *put_rare(uint8_t *p, const struct row *r)
 		p = put_var(p, r->lost_count);
 		p = put_var(p, r->lost_first);
 		p = put_var(p, r->lost_last);
+		p = put_var(p, r->lost_cpu);
 	}
 	if (a & ATTR_ACTIVE)
 		p = put_var(p, r->active);
@@ -178,6 +179,7 @@ static void get_rare(struct in *in, struct row *r)
 		r->lost_count = get_var(in);
 		r->lost_first = get_var(in);
 		r->lost_last = get_var(in);
+		r->lost_cpu = (uint32_t)get_var(in);
 	}
 	if (a & ATTR_ACTIVE)
 		r->active = get_var(in);
