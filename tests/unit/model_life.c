@@ -154,3 +154,18 @@ Test(model_life, pools_by_device)
 	cr_expect_null(pools__find(&s, 1));
 	free(s.v);
 }
+
+Test(model_life, exit_after_the_stop_adds_no_row)
+{
+	struct model *m = new_model();
+	struct event e = { .kind = EV_EXIT, .tgid = 7, .tid = 7, .start = 1, .time = 40 };
+
+	n_rows = 0;
+	model__process(m, 7, 1, 10);
+	model__stop(m, 50);
+	cr_assert_eq(n_rows, 2);
+	model__event(m, &e);
+	model__stop(m, 60);
+	cr_expect_eq(n_rows, 2);
+	model__free(m);
+}

@@ -402,6 +402,7 @@ static void finish(struct session *s)
 	drain__stop(s->drain);
 	session__deliver(s, true);
 	session__losses(s);
+	model__stop(s->model, s->t_stop);
 	out__flush(s->out);
 }
 

@@ -483,10 +483,15 @@ void model__stop(struct model *m, uint64_t time)
 
 	/* A probe that was past its filter may have read the clock behind the stop. */
 	time = MT_MAX(time, m->last_time);
-	for (i = 0; i < m->n_procs; i++)
-		if (!m->procs[i]->ended)
-			system_row(m, m->procs[i], ROW_STOP_TRACE, time, m->procs[i]->tgid, 0,
-				   false);
+	for (i = 0; i < m->n_procs; i++) {
+		struct process *p = m->procs[i];
+
+		if (p->ended)
+			continue;
+		/* Its exit may still be delivered: one STOP_TRACE is enough. */
+		p->ended = true;
+		system_row(m, p, ROW_STOP_TRACE, time, p->tgid, 0, false);
+	}
 }
 
 void model__counts(const struct model *m, struct model_counts *c)

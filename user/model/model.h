@@ -182,7 +182,7 @@ struct lost_row {
 	uint64_t count, first, last, now;
 };
 void model__lost(struct model *m, const struct lost_row *l);
-/* STOP_TRACE rows of all processes still there. */
+/* STOP_TRACE rows of all processes that have none yet; may be called again. */
 void model__stop(struct model *m, uint64_t time);
 
 struct model_counts {
