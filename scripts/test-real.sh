@@ -59,7 +59,7 @@ for pair in "${pairs[@]}"; do
 		failed=$((failed + 1))
 		continue
 	fi
-	python3 "$top/tests/real/run.py" --run "$run" --build "$build" --label "$label " "${names[@]}" | tee "$log" |
+	python3 "$top/tests/real/run.py" --retry --run "$run" --build "$build" --label "$label " "${names[@]}" | tee "$log" |
 		grep --line-buffered -vE '^[0-9]+ passed, '
 	status=${PIPESTATUS[0]}
 	line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1)

@@ -119,8 +119,8 @@ for target in $(sed -n 's/^\([a-z]*\)) sources=.*/\1/p' tests/fuzz/run.sh); do
 	*) tail -n 30 build/fuzz.log; bad "fuzz $target" ;;
 	esac
 done
-run_counted "live tests" python3 tests/live/run.py --build build
-run_counted "live tests, sanitizers" python3 tests/live/run.py --build build-asan --sim build \
+run_counted "live tests" python3 tests/live/run.py --build build --retry
+run_counted "live tests, sanitizers" python3 tests/live/run.py --build build-asan --sim build --retry \
 	layouts.c calls.python calls.mindspore files.db files.order files.odd stop. errors.
 run_counted "kernels" tests/kernels/run.sh --build build
 

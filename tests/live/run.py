@@ -24,6 +24,8 @@ def arguments():
     p.add_argument('--list', action='store_true', help='names only')
     p.add_argument('--sim', help='build folder that has the simulated stack (default: --build)')
     p.add_argument('--long', action='store_true', help='also the tests of 20 s and more')
+    p.add_argument('--retry', action='store_true',
+                   help='run a failed test once more: a machine that stops for seconds fails any; says so')
     p.add_argument('--time', action='store_true', help='tell how long each took')
     p.add_argument('names', nargs='*')
     return p.parse_args()
@@ -98,6 +100,12 @@ def main():
     for test in tests:
         t0 = time.monotonic()
         state, text, full = ('skip', why, '') if why else run_one(test)
+        if state == 'FAIL' and a.retry:
+            print(full, file=sys.stderr, flush=True)
+            first = text
+            state, text, full = run_one(test)
+            if state == 'ok':
+                text = f'at the second try; the first: {first}'
         count[state] += 1
         took = f' [{time.monotonic() - t0:.1f} s]' if a.time else ''
         print(f'{state} {name_of(test)}' + (f' ({text})' if text else '') + took, flush=True)

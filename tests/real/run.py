@@ -29,6 +29,7 @@ def arguments():
     p.add_argument('--label', default='')
     p.add_argument('--jobs', type=int, default=min(2, os.cpu_count() or 1), help='tests at once (2)')
     p.add_argument('--list', action='store_true')
+    p.add_argument('--retry', action='store_true', help='run a failed test once more, and say so')
     p.add_argument('--trace', action='store_true', help='a traceback with each failure')
     p.add_argument('names', nargs='*')
     a = p.parse_args()
@@ -89,6 +90,11 @@ def main():
     def one(test):
         t = time.monotonic()
         state, note = ('skip', reason) if reason else run_one(test[1], os.path.abspath(a.run), build, a.trace)
+        if state == 'FAIL' and a.retry:
+            first = note
+            state, note = run_one(test[1], os.path.abspath(a.run), build, a.trace)
+            if state == 'ok':
+                note += f'; at the second try, the first: {first}'
         return test[0], state, note, '' if state == 'skip' else f', {time.monotonic() - t:.1f} s'
 
     with concurrent.futures.ThreadPoolExecutor(max(1, a.jobs)) as pool:
