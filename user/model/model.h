@@ -58,8 +58,9 @@ enum row_type {
 #define ATTR_PAGE 0x00010u /* page_type:<text>,alloc_type:<text> */
 #define ATTR_KERNEL 0x00020u /* streamId:<n or N/A>,taskId:<n or N/A> */
 #define ATTR_OOM 0x00040u /* func:<text>,req_size:<n>,flag:<decimal> */
-#define ATTR_LOST 0x00080u /* reason:<text>,probe:<text>,count:<n>,first:<ns>,last:<ns>[,cpu:<n>] \
-			    */
+#define ATTR_LOST                                                                       \
+	0x00080u /* reason:<text>,probe:<text>,count:<n>,first:<ns>,last:<ns>[,cpu:<n>] \
+		  */
 /* Additions of `record`, always behind the vendor's: */
 #define ATTR_ACTIVE 0x00100u /* active:<n> */
 #define ATTR_STREAM 0x00200u /* stream:0x<hex> */
