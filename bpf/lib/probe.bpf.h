@@ -126,7 +126,7 @@ static __always_inline int probe__start_ret(struct probe *p, struct pt_regs *ctx
 		p->site_no = patch_site();
 	p->site = bpf_map_lookup_elem(&sites, &p->site_no);
 	p->stat = bpf_map_lookup_elem(&stats, &p->site_no);
-	if (!p->site || !p->stat)
+	if (!p->site || !p->stat || (p->site->flags & MT_SITE_OFF))
 		return 0;
 	p->sp = CTX_SP(ctx) + (__s64)p->site->sp_off;
 	return 1;

@@ -226,6 +226,7 @@ struct mt_site {
 	__u16 pad;
 };
 
+#define MT_SITE_OFF 0x8000 /* not all probes of its file are attached yet: sees nothing */
 #define MT_SITE_RC_ADDR 0x0001 /* allocators: the result is the address itself */
 #define MT_SITE_GUARD   0x0004 /* Python marks: the returns are probed, nesting can be told */
 #define MT_SITE_SEGMENT 0x0008 /* allocation calls as torch_npu makes them; arg[2] = policy */

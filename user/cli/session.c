@@ -143,6 +143,7 @@ static int setup(struct session *s)
 	s->cfg.follow = s->opts.follow;
 	s->cfg.pidns_inum = pidns_inum();
 	s->cfg.wake_bytes = po.ring_bytes / 4;
+	s->cfg.stopped = 1; /* until all probes are attached: the window has one beginning */
 	err = write_cfg(s);
 	if (err)
 		return err;
@@ -200,6 +201,10 @@ static int attach(struct session *s)
 	for (i = 0; (f = prober__file(s->prober, i)); i++)
 		if (f->segments)
 			session__segments_left(s, f);
+	s->cfg.stopped = 0;
+	err = write_cfg(s);
+	if (err)
+		return err;
 	s->t_attached = clock__boot();
 	s->attach_ns = s->t_attached - t0;
 	return 0;

@@ -36,8 +36,11 @@ int target__add(struct session *s, pid_t pid)
 		return -ESRCH;
 	}
 	s->n_targets++;
-	/* Before all probes are attached nothing is written: a start that fails leaves no files. */
-	return s->t_attached ? model__process(s->model, key, t.start, clock__boot()) : 0;
+	/*
+	 * No START_TRACE row yet: a start that fails leaves no files, and later ones
+	 * come with the first event, in the order of time.
+	 */
+	return 0;
 }
 
 int session__meet_targets(struct session *s)

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 struct recovery {
@@ -32,6 +33,22 @@ static int fail(struct recovery *rc, const char *name, int err)
 	return err;
 }
 
+/* A killed writer holds its lock until the kernel has taken its probes away: some seconds. */
+#define LOCK_TRIES 50
+
+static int lock(int fd)
+{
+	struct timespec pause = { 0, 100000000 };
+	static int tries = LOCK_TRIES; /* of the whole command */
+
+	while (flock(fd, LOCK_EX | LOCK_NB)) {
+		if (tries-- <= 0)
+			return -1;
+		nanosleep(&pause, NULL);
+	}
+	return 0;
+}
+
 /* A regular file of one name, locked. -EBUSY: its writer lives. */
 static int open_own(int dirfd, const char *name)
 {
@@ -44,7 +61,7 @@ static int open_own(int dirfd, const char *name)
 		err = -errno;
 	else if (!S_ISREG(st.st_mode) || st.st_nlink != 1)
 		err = -ELOOP;
-	else if (flock(fd, LOCK_EX | LOCK_NB))
+	else if (lock(fd))
 		err = -EBUSY;
 	else
 		return fd;

@@ -17,7 +17,7 @@ static unsigned int new_site(struct batch *b, const struct probe_def *d, const c
 	struct prober *pr = b->pr;
 	unsigned int no = pr->n_sites;
 	struct mt_site s = { .fn = d->fn,
-			     .flags = d->flags,
+			     .flags = d->flags | MT_SITE_OFF,
 			     .pair = (__u16)pair,
 			     .sp_off = (__s16)sp_off,
 			     .name_kind = d->name_kind };
@@ -46,7 +46,7 @@ static unsigned int new_site(struct batch *b, const struct probe_def *d, const c
 			 strerror(errno));
 		return 0;
 	}
-	pr->sites[no] = (struct site_info){ b->file, symbol, is_return, d->fn };
+	pr->sites[no] = (struct site_info){ b->file, symbol, is_return, d->fn, s };
 	pr->n_sites++;
 	return no;
 }

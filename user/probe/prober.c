@@ -2,6 +2,7 @@
 /* Probes in files: looks each wanted function up, chooses its site, attaches. */
 #include "probe/prober.h"
 
+#include <bpf/bpf.h>
 #include <errno.h>
 #include <fnmatch.h>
 #include <libgen.h>
@@ -122,8 +123,27 @@ void batch__free(struct batch *b)
 	elf_image__close(b->img);
 }
 
+/*
+ * All probes of the batch are attached: from now on they see. Before, an
+ * allocation would have a row and its free, a few milliseconds on, none.
+ * Returns first: an entry must not begin what its return does not end.
+ */
+static void sites__on(struct prober *pr, unsigned int first)
+{
+	unsigned int no;
+
+	for (no = pr->n_sites; no-- > first;) {
+		pr->sites[no].cfg.flags &= (__u16)~MT_SITE_OFF;
+		if (bpf_map_update_elem(progs__map(pr->progs, "sites"), &no, &pr->sites[no].cfg, 0))
+			pr_warn("probe %s: its site cannot be switched on: %s",
+				pr->sites[no].symbol, strerror(errno));
+	}
+}
+
 void batch__run(struct batch *b, int fd)
 {
+	unsigned int first_site = b->pr->n_sites;
+
 	struct probed_file *f = b->file;
 	size_t i, j, first;
 
@@ -160,6 +180,7 @@ void batch__run(struct batch *b, int fd)
 	for (j = 0; j < b->n; j++)
 		owner[j].rep = (size_t)b->reqs[j].err;
 	attach__file(b->pr->attach, fd, b->reqs, b->n);
+	sites__on(b->pr, first_site);
 	for (j = 0; j < b->n; j++) {
 		struct probe_report *rep = &f->reports[owner[j].rep];
 

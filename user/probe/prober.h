@@ -12,6 +12,7 @@ struct site_info {
 	const char *symbol;
 	bool is_return;
 	uint16_t fn;
+	struct mt_site cfg;
 };
 
 struct prober {
