@@ -16,7 +16,8 @@ def npu_file(result):
 class Fallback(BasicTest):
     def test_functions(self):
         result, job = self.traced('--layout', 'none', '--threads', 2, '--devices', 2, '--empty-cache', 7)
-        report = self.agree(result, job, layout='none', least=1000)
+        # empty_cache of one thread changes the reserved bytes of all devices.
+        report = self.agree(result, job, layout='none', least=1000, shared=True)
         self.assertTrue(report.kinds['MALLOC PTA'] and report.kinds['FREE PTA'], report.kinds)
         self.assertEqual(result.summary['accounting']['not_returned'], 0)
         self.assertEqual(npu_file(result)['attached'], 2)
