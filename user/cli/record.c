@@ -340,10 +340,12 @@ int cmd_record(int argc, char **argv)
 	if (!o->dir)
 		o->dir = make_default_dir();
 	err = session__run(s);
-	if (err)
+	if (err) {
 		status = EXIT_FAIL;
-	else if (o->strict && incomplete(s))
+	} else if (o->strict && incomplete(s)) {
+		pr_warn("exit status 3: the recording is not complete (see the summary)");
 		status = EXIT_INCOMPLETE;
+	}
 out:
 	free(o->pids);
 	free(o->names);

@@ -27,8 +27,9 @@ static void on_row(void *ctx, const struct row *r)
 
 	if (err && !s->write_err) {
 		s->write_err = err;
-		pr_err("writing to %s: %s; the capture stops, what is written stays", s->opts.dir,
-		       strerror(-err));
+		pr_err("writing to %s: %s; the capture stops, what is written stays (memtap "
+		       "recover finishes the files)",
+		       s->opts.dir, strerror(-err));
 		s->stopping = true;
 	}
 }
@@ -299,7 +300,8 @@ static void tick(struct session *s)
 
 		if (err && !s->write_err) {
 			s->write_err = err;
-			pr_err("writing to %s: %s; the capture stops, what is written stays",
+			pr_err("writing to %s: %s; the capture stops, what is written stays "
+			       "(memtap recover finishes the files)",
 			       s->opts.dir, strerror(-err));
 			s->stopping = true;
 		}

@@ -96,6 +96,18 @@ static const char *device_text(int32_t d, char buf[16])
 	return buf;
 }
 
+#define SHOWN_POOLS 16
+
+/* Largest first; of equal ones the order of processes and pools is kept apart by PID. */
+static int by_peak(const void *a, const void *b)
+{
+	const struct pool_state *x = a, *y = b;
+
+	if (x->peak != y->peak)
+		return x->peak < y->peak ? 1 : -1;
+	return x->tgid < y->tgid ? -1 : x->tgid > y->tgid;
+}
+
 /* The picture of the peak: what each pool held at most, drawn to one scale. */
 static void print_pools(struct session *s, FILE *f)
 {
@@ -108,9 +120,10 @@ static void print_pools(struct session *s, FILE *f)
 		max = MT_MAX(max, MT_MAX(p[i].peak, p[i].peak_total));
 	if (!max)
 		return;
+	qsort(p, n, sizeof(*p), by_peak);
 	fprintf(f,
 		"  peak of each pool (sums marked * count what was allocated since the attach):\n");
-	for (i = 0; i < n; i++) {
+	for (i = 0; i < n && i < SHOWN_POOLS; i++) {
 		fprintf(f, "    %-13s %-6s pid %-8u ", row_type__name(p[i].type),
 			device_text(p[i].device, dev), p[i].tgid);
 		bar(f, p[i].peak, max);
@@ -122,6 +135,8 @@ static void print_pools(struct session *s, FILE *f)
 				? (double)(p[i].peak_time - s->t_attached) / 1e9
 				: 0.0);
 	}
+	if (n > SHOWN_POOLS)
+		fprintf(f, "    ... and %zu smaller ones\n", n - SHOWN_POOLS);
 }
 
 static void print_rows(const struct model_counts *c, FILE *f)
@@ -179,9 +194,11 @@ static void print_command(const struct session *s, FILE *f)
 {
 	int st = s->child_status;
 
-	if (!s->opts.cmd || !s->child_done)
+	if (!s->opts.cmd)
 		return;
-	if (WIFSIGNALED(st))
+	if (!s->child_done)
+		fprintf(f, "  the command still runs: pid %d\n", (int)s->child);
+	else if (WIFSIGNALED(st))
 		fprintf(f, "  the command was ended by signal %d\n", WTERMSIG(st));
 	else if (WEXITSTATUS(st))
 		fprintf(f, "  the command ended with status %d\n", WEXITSTATUS(st));
@@ -217,8 +234,11 @@ void session__summary(struct session *s)
 		a.seen, a.rows, a.no_row, a.lost,
 		a.exact ? "" : "  (DOES NOT ADD UP: a defect, please report)");
 	for (i = 0; i < RULE_MAX; i++)
-		if (c.rules[i])
+		if (c.rules[i] && i != RULE_LIFECYCLE)
 			fprintf(f, "    %s: %" PRIu64 "\n", rule__name(i), c.rules[i]);
+	if (c.rules[RULE_LIFECYCLE])
+		fprintf(f, "  births and ends of processes, not counted above: %" PRIu64 "\n",
+			c.rules[RULE_LIFECYCLE]);
 	if (a.unfinished || a.orphan || a.nested || a.stale)
 		fprintf(f,
 			"  calls across the edges: %" PRIu64 " not returned, %" PRIu64
