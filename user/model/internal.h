@@ -43,8 +43,8 @@ void model__drop_blocks(struct model *m, struct process *p);
 
 /* An event of MindSpore's pools. */
 void ms__event(struct model *m, struct process *p, const struct event *e);
-/* The driver has taken back physical memory: a pool that maps it has less. */
-void ms__released(struct process *p, int32_t device, int64_t size);
+/* The driver gave physical memory, or took it back: a pool that maps it has more or less. */
+void ms__physical(struct process *p, int32_t device, int64_t by);
 /* No more events come: what waited for one has no row. */
 void ms__finish(struct model *m, struct process *p);
 

@@ -243,6 +243,8 @@ static void on_hal_alloc(struct model *m, struct process *p, const struct event 
 	q = pool__of(&p->hal, dev);
 	if (q)
 		pool__change(q, e->size, e->time);
+	if (l == LAYER_HANDLE)
+		ms__physical(p, dev, e->size);
 	if (!m->opts.vendor) {
 		r.attrs |= ATTR_OWNER | ATTR_PAGE |
 			   (dev != DEV_HOST && e->device >= 0 ? ATTR_PHYS : 0);
@@ -268,7 +270,7 @@ static void on_hal_free(struct model *m, struct process *p, const struct event *
 		if (q)
 			pool__change(q, -r.size, e->time);
 		if (l == LAYER_HANDLE)
-			ms__released(p, r.device, r.size);
+			ms__physical(p, r.device, -r.size);
 		if (!m->opts.vendor && r.device != DEV_HOST && r.phys_device >= 0)
 			r.attrs |= ATTR_PHYS;
 	}

@@ -87,15 +87,15 @@ static void totals(const struct process *p, struct ms_pool *q, const struct even
 	q->total = MT_MAX(q->total, q->used);
 }
 
-void ms__released(struct process *p, int32_t device, int64_t size)
+void ms__physical(struct process *p, int32_t device, int64_t by)
 {
 	size_t i;
 
 	for (i = 0; i < p->n_ms_pools; i++) {
 		struct ms_pool *q = &p->ms_pools[i];
 
-		if (q->device == device && q->mapped && q->total >= (uint64_t)size)
-			q->total -= (uint64_t)size;
+		if (q->device == device && q->mapped && (by > 0 || q->total >= (uint64_t)-by))
+			q->total += (uint64_t)by;
 	}
 }
 
@@ -272,8 +272,8 @@ void ms__event(struct model *m, struct process *p, const struct event *e)
 		on_keep(m, p, q, e);
 		break;
 	default: /* EV_MS_PART: that was the last of them */
-		pieces_are_blocks(m, p);
 		totals(p, q, e);
+		pieces_are_blocks(m, p);
 		m->counts.rules[RULE_PART]++;
 	}
 }
