@@ -128,9 +128,11 @@ void session__losses(struct session *s)
 	/* In the order of time: what is being written now is a window old. */
 	uint64_t now = clock__boot() - (s->t_stop ? 0 : WINDOW_NS);
 	struct loss *list;
+	uint64_t total = 0;
 	size_t n, i;
 
 	session__sweep(s);
+	session__gap_rows(s, now);
 	if (losses__read(s->losses_fd, &list, &n))
 		return;
 	for (i = 0; i < n; i++) {
@@ -141,21 +143,22 @@ void session__losses(struct session *s)
 		struct lost_row row = { .reason = loss__reason(l->reason),
 					.probe = prober__site_name(s->prober, l->site),
 					.device = l->device,
-					.cpu = l->cpu,
+					.cpu = l->cpu + 1,
 					.physical = prober__site_fn(s->prober, l->site) !=
 						    MT_FN_PTA_REPORT,
 					.first = l->first,
 					.last = l->last,
 					.now = now };
 
+		total += l->count;
 		if (!seen || l->count <= *seen)
 			continue;
 		row.count = l->count - *seen;
 		if (*seen) /* the rows before told of the first ones */
 			row.first = l->last;
-		*seen = l->count;
-		s->lost_total += row.count;
-		model__lost(s->model, &row);
+		if (model__lost(s->model, &row))
+			*seen = l->count;
 	}
+	s->lost_total = total;
 	free(list);
 }

@@ -285,12 +285,6 @@ static const char *make_default_dir(void)
 	return default_dir;
 }
 
-static bool incomplete(const struct session *s)
-{
-	return s->lost_total || s->n_late || s->mapwatch_lost || s->pool_unseen ||
-	       s->probes_failed || s->life_lost;
-}
-
 int cmd_record(int argc, char **argv)
 {
 	struct session *s = calloc(1, sizeof(*s));
@@ -342,7 +336,7 @@ int cmd_record(int argc, char **argv)
 	err = session__run(s);
 	if (err) {
 		status = EXIT_FAIL;
-	} else if (o->strict && incomplete(s)) {
+	} else if (o->strict && session__incomplete(s)) {
 		pr_warn("exit status 3: the recording is not complete (see the summary)");
 		status = EXIT_INCOMPLETE;
 	}
@@ -352,9 +346,7 @@ out:
 	hmap__free(&s->loss_seen);
 	hmap__free(&s->segments_said);
 	free(s->checks);
-	while (s->n_late)
-		free(s->late[--s->n_late].path);
-	free(s->late);
+	session__free_gaps(s);
 	free(s);
 	return status;
 }

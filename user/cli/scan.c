@@ -54,6 +54,16 @@ static void probe_fd(struct scan *c, int fd, const char *path)
 		pr_warn("%s (pid %d): cannot be probed: %s", path, (int)c->pid, strerror(-r));
 }
 
+/* Mapped since notices are missing, by a process that is traced. */
+static void note_if_late(struct scan *c, int fd, const char *path)
+{
+	const struct probed_file *f = prober__file_of(c->s->prober, fd);
+
+	if (f && f->attached && f->attach_time > c->s->rescan_began &&
+	    session__traces(c->s, c->pid))
+		session__note_late(c->s, f, path, c->pid, c->s->rescan_since);
+}
+
 int scan__mapping(void *ctx, const struct mapping *m)
 {
 	struct scan *c = ctx;
@@ -75,6 +85,8 @@ int scan__mapping(void *ctx, const struct mapping *m)
 		c->mapped++;
 		hmap__put(&c->names, k, NULL);
 		probe_fd(c, fd, m->path);
+		if (c->s->rescan_since)
+			note_if_late(c, fd, m->path);
 	}
 	if (!c->only_missing && !elf_image__open_fd(fd, m->path, &img)) {
 		add_runpath(c, elf_image__runpath(img), m->path);

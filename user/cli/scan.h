@@ -32,6 +32,8 @@ void scan__free(struct scan *c);
 
 /* Is a process in the set that the programs filter by? */
 bool target__is(struct session *s, pid_t pid, struct mt_target *t);
+/* Is a process traced, also by -a and --cgroup? */
+bool session__traces(struct session *s, pid_t pid);
 /* Into that set. 0 or -errno (-ESRCH: it has gone). */
 int target__add(struct session *s, pid_t pid);
 /* Last component of a path. */

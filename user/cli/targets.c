@@ -91,9 +91,10 @@ static void add_children(struct session *s)
 static int by_name(void *ctx, pid_t pid)
 {
 	struct session *s = ctx;
+	struct mt_target t;
 	size_t i;
 
-	if (pid == getpid())
+	if (pid == getpid() || target__is(s, pid, &t))
 		return 0;
 	for (i = 0; i < s->opts.n_names; i++)
 		if (proc__named(pid, s->opts.names[i])) {
@@ -111,6 +112,11 @@ static int by_cgroup(void *ctx, pid_t pid)
 	int err = pid == getpid() ? 0 : target__add(ctx, pid);
 
 	return err == -ESRCH ? 0 : err;
+}
+
+int session__find_names(struct session *s)
+{
+	return s->opts.n_names ? proc__each(by_name, s) : 0;
 }
 
 int session__find_targets(struct session *s)
@@ -139,7 +145,7 @@ int session__find_targets(struct session *s)
 	if (s->opts.n_names) {
 		size_t before = s->n_targets;
 
-		err = proc__each(by_name, s);
+		err = session__find_names(s);
 		if (err)
 			return err;
 		if (s->n_targets == before)
