@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors: said in a line that helps, with the right exit status, and never at the target's cost."""
+import json
 import os
 import shutil
 import subprocess
 
 from basic import BasicTest
-from harness import LONG, memtap
+from harness import ATTACHED, LONG, memtap
 
 
 class Errors(BasicTest):
@@ -73,9 +74,39 @@ class Errors(BasicTest):
         self.stop(job)
 
     def test_unwritable_summary(self):
+        """Said before the capture, not behind it."""
         job = self.job('--seconds', LONG, '--rate', 500)
-        text = self.fails(1, '-p', job.pid, '-d', 0.3, '-o', self.path('o'), '--summary-json', '/proc/nowhere/x')
-        self.assertIn('/proc/nowhere/x', text)
+        with open(self.path('file'), 'w') as f:
+            f.write('mine')
+        os.symlink(self.path('file'), self.path('link'))
+        for path in ('/proc/nowhere/x', self.path('none', 'x'), self.dir, self.path('link'), self.path('file', 'x')):
+            with self.subTest(path=path):
+                text = self.fails(1, '-p', job.pid, '-d', 20, '-o', self.path('o'), '--summary-json', path)
+                self.assertIn(path, text)
+                self.assertIn('or - for', text)
+                self.assertNotIn(ATTACHED, text)
+        with open(self.path('file')) as f:
+            self.assertEqual(f.read(), 'mine')
+        self.stop(job)
+
+    def test_summary_of_before_stays(self):
+        """Until there is something to write: a start that fails leaves it, and makes none."""
+        for name, before in (('old', 'mine' * 4000), ('new', None)):
+            path = self.path(name)
+            if before:
+                with open(path, 'w') as f:
+                    f.write(before)
+            self.fails(1, '-p', self.gone(), '-o', self.path('o'), '--summary-json', path)
+            if before:
+                with open(path) as f:
+                    self.assertEqual(f.read(), before)
+            else:
+                self.assertFalse(os.path.exists(path))
+        job = self.job('--seconds', LONG, '--rate', 500)
+        for path in (self.path('old'), self.path('made', 'just', 'now', 'x')):
+            self.fails(0, '-p', job.pid, '-d', 0.2, '-o', self.path('made', 'just', 'now'), '--summary-json', path)
+            with open(path) as f:
+                self.assertTrue(json.load(f)['accounting']['exact'])
         self.stop(job)
 
     def test_unprivileged(self):

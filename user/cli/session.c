@@ -132,6 +132,10 @@ static int setup(struct session *s)
 	err = out__open(&oo, &s->out);
 	if (err)
 		return err;
+	/* Now and not earlier: it may lie in the folder that was made just now. */
+	err = s->opts.summary_json ? summary_json__check(s->opts.summary_json) : 0;
+	if (err)
+		return err;
 	err = progs__load(&po, &s->features, &s->progs);
 	if (err)
 		return err;
@@ -446,11 +450,8 @@ int session__run(struct session *s)
 		finish(s);
 		session__collect(s);
 		session__summary(s);
-		if (s->opts.summary_json) {
+		if (s->opts.summary_json)
 			err = session__summary_json(s, s->opts.summary_json);
-			if (err)
-				pr_err("%s: %s", s->opts.summary_json, strerror(-err));
-		}
 		if (s->write_err)
 			err = s->write_err;
 	}

@@ -160,6 +160,8 @@ double session__cpu_seconds(long *rss_kib);
 void session__account(struct session *s, struct account *a);
 void session__summary(struct session *s);
 /* summary_json.c */
+/* Before the capture: can it be written at the end? Nothing of it is changed. 0 or -errno, said. */
+int summary_json__check(const char *path);
 int session__summary_json(struct session *s, const char *path);
 
 /* status.c */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -120,6 +121,47 @@ static void json_pools(struct session *s, cJSON *top)
 	}
 }
 
+/* A file that is not there is made and removed: no other way tells all that may be in its way. */
+static int try_file(const char *path)
+{
+	struct stat st;
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+	if (fd >= 0) {
+		close(fd);
+		return unlink(path) ? -errno : 0;
+	}
+	if (errno != EEXIST || lstat(path, &st))
+		return -errno;
+	if (S_ISDIR(st.st_mode))
+		return -EISDIR;
+	if (S_ISLNK(st.st_mode))
+		return -ELOOP;
+	/* Opening a pipe would wait for its reader, or end him. */
+	if (!S_ISREG(st.st_mode))
+		return access(path, W_OK) ? -errno : 0;
+	fd = open(path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	close(fd);
+	return 0;
+}
+
+static void cannot_write(const char *path, int err)
+{
+	pr_err("--summary-json %s: %s; name a file that can be written, or - for standard output",
+	       path, err == -ELOOP ? "is a symbolic link, which is not followed" : strerror(-err));
+}
+
+int summary_json__check(const char *path)
+{
+	int err = strcmp(path, "-") == 0 ? 0 : try_file(path);
+
+	if (err)
+		cannot_write(path, err);
+	return err;
+}
+
 int session__summary_json(struct session *s, const char *path)
 {
 	cJSON *top = cJSON_CreateObject(), *o;
@@ -207,5 +249,7 @@ int session__summary_json(struct session *s, const char *path)
 		close(fd);
 	}
 	free(text);
+	if (err)
+		cannot_write(path, err);
 	return err;
 }
