@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 from basic import BasicTest
-from harness import ATTACHED, LONG, memtap
+from harness import ATTACHED, LONG, memtap, sim
 
 
 class Errors(BasicTest):
@@ -32,6 +32,38 @@ class Errors(BasicTest):
                 text = self.fails(2, *args)
                 self.assertTrue(text.strip(), args)
         self.assertEqual(self.run_memtap('nonsense').returncode, 2)
+
+    def test_contradictory_targets(self):
+        some = {'-p': ('-p', '1'), '-n': ('-n', 'x'), '--cgroup': ('--cgroup', '/'), '--no-follow': ('--no-follow',),
+                '-- CMD': ('--', '/bin/true')}
+        for name, args in some.items():
+            with self.subTest(args=args):
+                text = self.fails(2, '-a', '-o', self.path('o'), *args)
+                self.assertIn(f'-a and {name} contradict', text)
+                self.assertIn('leave one of them out', text)
+        text = self.fails(2, '--cgroup', 'a', '--cgroup', 'b')
+        self.assertIn("'a' was given before", text)
+        self.assertFalse(os.path.exists(self.path('o')))
+
+    def test_targets_add_up(self):
+        """A process by its number, others by their name, and a command: all of them."""
+        exe = self.path('npu-job-d')
+        shutil.copy2(sim('sim-train'), exe)
+        one = self.job('--seconds', LONG, '--rate', 500)
+        two = self.job('--seconds', LONG, '--rate', 500, exe=exe, env={'SIM_ROOT': sim()})
+        other = self.job('--seconds', LONG, '--rate', 500)
+        self.pause(0.4)
+        truth = self.path('cmd.truth')
+        rec = self.record('-p', one.pid, '-n', 'npu-job-d', '-d', 1.5, '--', sim('sim-train'), '--seconds', 1,
+                          '--rate', 500, '--truth', truth)
+        result = rec.ended()
+        for job in (one, two, other):
+            self.stop(job)
+        self.assertEqual(result.rc, 0, result.stderr)
+        mine = {r['pid'] for r in result.rows if r['event'] == 'MALLOC'}
+        self.assertEqual(len(mine), 3)
+        self.assertTrue({one.pid, two.pid} < mine)
+        self.assertNotIn(other.pid, mine)
 
     def test_help(self):
         for args in (('--help',), ('record', '--help'), ('--version',)):

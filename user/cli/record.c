@@ -16,10 +16,10 @@ static void help(FILE *f)
 	      "\n"
 	      "Trace NPU memory of running processes from outside; write DIR/dump and DIR/trace.\n"
 	      "\n"
-	      "Targets:\n"
+	      "Targets (all but -a may be combined and add up):\n"
 	      "  -p, --pid PID[,PID...]  processes, with their children; may be repeated\n"
 	      "  -n, --name NAME         processes so named, also ones that start later\n"
-	      "  -a, --all               every process of the host\n"
+	      "  -a, --all               every process of the host, alone\n"
 	      "      --cgroup PATH       processes of a cgroup (relative: below the mount)\n"
 	      "      --no-follow         do not follow children\n"
 	      "  -- CMD [ARGS]           start a command and trace it from its first call\n"
@@ -213,6 +213,12 @@ static int one_option(struct record_opts *o, int opt, char *arg)
 		o->all = true;
 		return 0;
 	case OPT_CGROUP:
+		if (o->cgroup) {
+			pr_err("--cgroup: one only, and '%s' was given before: name a cgroup above "
+			       "both",
+			       o->cgroup);
+			return -EINVAL;
+		}
 		o->cgroup = arg;
 		return 0;
 	case OPT_NOFOLLOW:
@@ -285,6 +291,36 @@ static const char *make_default_dir(void)
 	return default_dir;
 }
 
+/* The others add up; -a leaves nothing to add, and whoever names some does not want all. */
+static int check_targets(const struct record_opts *o)
+{
+	const struct {
+		bool given;
+		const char *option, *what;
+	} some[] = {
+		{ o->n_pids > 0, "-p", "traces only some processes" },
+		{ o->n_names > 0, "-n", "traces only some processes" },
+		{ o->cgroup != NULL, "--cgroup", "traces only some processes" },
+		{ o->cmd != NULL, "-- CMD", "traces only that command" },
+		{ !o->follow, "--no-follow", "leaves children out" },
+	};
+	size_t i;
+
+	if (!o->n_pids && !o->n_names && !o->all && !o->cgroup && !o->cmd) {
+		pr_err("no target: give -p PID, -n NAME, -a, --cgroup PATH or -- CMD");
+		return -EINVAL;
+	}
+	for (i = 0; o->all && i < MT_ARRAY_SIZE(some); i++) {
+		if (!some[i].given)
+			continue;
+		pr_err("-a and %s contradict each other: -a traces every process of the host, %s "
+		       "%s; leave one of them out",
+		       some[i].option, some[i].option, some[i].what);
+		return -EINVAL;
+	}
+	return 0;
+}
+
 int cmd_record(int argc, char **argv)
 {
 	struct session *s = calloc(1, sizeof(*s));
@@ -322,8 +358,7 @@ int cmd_record(int argc, char **argv)
 		}
 		o->cmd = argv + optind;
 	}
-	if (!o->n_pids && !o->n_names && !o->all && !o->cgroup && !o->cmd) {
-		pr_err("no target: give -p PID, -n NAME, -a, --cgroup PATH or -- CMD");
+	if (check_targets(o)) {
 		status = cli__usage_error("record");
 		goto out;
 	}
