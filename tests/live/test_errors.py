@@ -33,6 +33,27 @@ class Errors(BasicTest):
                 self.assertTrue(text.strip(), args)
         self.assertEqual(self.run_memtap('nonsense').returncode, 2)
 
+    def test_wrong_values(self):
+        """The message names the option, the whole of what was given, and what it takes."""
+        for option, values, takes in (
+                ('--pid', ('x', '0', '-5', '', '1,,2x'), ('process ids',)),
+                ('--duration', ('0', 'nan', '-1', 'x', '1e9'), ('seconds above 0',)),
+                ('--ring-size', ('12', '9Q', '4T', '3G'), ('4K', '2G')),
+                ('--level', ('3', '', '0,3', '0;1', 'ops'), ('0, 1', 'both')),
+                ('--events', ('bar', '', 'alloc,fre', 'Alloc'), ('alloc', 'free', 'launch', 'access')),
+                ('--device', ('npu:99', 'npu:', 'gpu', '', 'cpu,npu:x'), ('npu', 'npu:0', 'npu:31', 'cpu')),
+                ('--data-format', ('xml', '', 'CSV'), ('csv', 'db')),
+                ('--order', ('foo', ''), ('time', 'block')),
+                ('--timeline', ('x', ''), ('real', 'kernel'))):
+            for value in values:
+                with self.subTest(option=option, value=value):
+                    text = self.fails(2, '-n', 'nobody', '-d', '0.1', '-o', self.path('o'), f'{option}={value}')
+                    self.assertRegex(text, f"{option}: '{value}' is not valid; it takes ")
+                    said = text.split('it takes ', 1)[1].splitlines()[0]
+                    for word in takes:
+                        self.assertIn(word, said)
+        self.assertFalse(os.path.exists(self.path('o')))
+
     def test_contradictory_targets(self):
         some = {'-p': ('-p', '1'), '-n': ('-n', 'x'), '--cgroup': ('--cgroup', '/'), '--no-follow': ('--no-follow',),
                 '-- CMD': ('--', '/bin/true')}

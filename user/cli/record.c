@@ -97,10 +97,8 @@ static int add_pids(struct record_opts *o, char *list)
 		if (!p)
 			return -ENOMEM;
 		o->pids = p;
-		if (*end || end == word || v < 1 || v > 1 << 22) {
-			pr_err("--pid: '%s' is not a process id", word);
+		if (*end || end == word || v < 1 || v > 1 << 22)
 			return -EINVAL;
-		}
 		o->pids[o->n_pids++] = (pid_t)v;
 	}
 	return o->n_pids ? 0 : -EINVAL;
@@ -217,7 +215,7 @@ static int one_option(struct record_opts *o, int opt, char *arg)
 			pr_err("--cgroup: one only, and '%s' was given before: name a cgroup above "
 			       "both",
 			       o->cgroup);
-			return -EINVAL;
+			return -EEXIST;
 		}
 		o->cgroup = arg;
 		return 0;
@@ -279,6 +277,42 @@ static const char *option_name(int opt)
 	return "?";
 }
 
+/* What an option takes, for the message about something else. */
+static const char *option_values(int opt)
+{
+	switch (opt) {
+	case 'p':
+		return "process ids, separated by commas";
+	case 'd':
+		return "seconds above 0, up to 1e8";
+	case OPT_RING:
+		return "a size from 4K to 2G";
+	case OPT_LEVEL:
+		return "0, 1 or both, separated by a comma";
+	case OPT_EVENTS:
+		return "a list of alloc, free, launch, access, separated by commas";
+	case OPT_DEVICE:
+		return "a list of npu, npu:0 to npu:31, cpu, separated by commas";
+	case OPT_FORMAT:
+		return "csv or db";
+	case OPT_ORDER:
+		return "time or block";
+	case OPT_TIMELINE:
+		return "real or kernel";
+	}
+	return "another value";
+}
+
+/* An option that was refused with err. */
+static void refuse_option(int opt, const char *arg, int err)
+{
+	if (err == -EINVAL)
+		pr_err("--%s: '%s' is not valid; it takes %s", option_name(opt), arg,
+		       option_values(opt));
+	else if (err != -EEXIST) /* said already */
+		pr_err("--%s: %s", option_name(opt), strerror(-err));
+}
+
 static char default_dir[64];
 
 static const char *make_default_dir(void)
@@ -326,6 +360,7 @@ int cmd_record(int argc, char **argv)
 	struct session *s = calloc(1, sizeof(*s));
 	struct record_opts *o;
 	int opt, err, status = EXIT_OK;
+	char none[] = "", *arg, *given;
 
 	if (!s)
 		return EXIT_FAIL;
@@ -343,9 +378,14 @@ int cmd_record(int argc, char **argv)
 			status = cli__usage_error("record");
 			goto out;
 		}
-		err = one_option(o, opt, optarg);
+		/* Lists are taken apart where they stand: the message shows the whole. */
+		arg = optarg ? optarg : none;
+		given = strdup(arg);
+		err = given ? one_option(o, opt, arg) : -ENOMEM;
+		if (err)
+			refuse_option(opt, given, err);
+		free(given);
 		if (err) {
-			pr_err("--%s: '%s' is not valid", option_name(opt), optarg ? optarg : "");
 			status = cli__usage_error("record");
 			goto out;
 		}
