@@ -57,6 +57,8 @@ static int scan_other(void *ctx, pid_t pid)
 	struct scan c = { .s = e->s, .pid = pid, .only_missing = e->only_missing, .have = e->have };
 	struct mt_target t;
 
+	if (session__interrupted(e->s))
+		return -EINTR;
 	if (pid == getpid() || (e->only_missing && target__is(e->s, pid, &t)))
 		return 0;
 	if (e->only_missing) {
@@ -95,6 +97,10 @@ int session__probe_targets(struct session *s)
 		while (hmap__next(&c.names, &pos, &k, NULL))
 			hmap__put(&have, k, NULL);
 		found += c.mapped + c.ahead;
+		if (err == -EINTR) {
+			scan__free(&c);
+			goto out;
+		}
 		if (!is_named(s, c.pid) || s->t_attached) {
 			err = 0;
 		} else if (err == -EACCES || err == -EPERM) {
@@ -126,6 +132,10 @@ int session__probe_targets(struct session *s)
 
 		proc__each_candidate(c.pid, libs, n_libs, NULL, 0, scan__candidate, &c);
 		scan__free(&c);
+	}
+	if (session__interrupted(s)) {
+		err = -EINTR;
+		goto out;
 	}
 	for (i = 0; (f = prober__file(s->prober, i)); i++)
 		if (f->segments)

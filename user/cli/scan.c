@@ -73,6 +73,8 @@ int scan__mapping(void *ctx, const struct mapping *m)
 	struct hkey k = { hash__bytes(base, strlen(base), 0), 0 };
 	int fd;
 
+	if (session__interrupted(c->s))
+		return -EINTR;
 	if (m->ino == c->last_ino)
 		return 0;
 	c->last_ino = m->ino;
@@ -99,8 +101,10 @@ int scan__mapping(void *ctx, const struct mapping *m)
 int scan__candidate(void *ctx, pid_t pid, const char *path)
 {
 	struct scan *c = ctx;
-	int fd = proc__open(pid, path);
+	int fd = session__interrupted(c->s) ? -EINTR : proc__open(pid, path);
 
+	if (fd == -EINTR)
+		return fd;
 	if (fd < 0)
 		return 0;
 	c->ahead++;
@@ -129,9 +133,8 @@ int scan__process(struct scan *c)
 	if (err < 0)
 		return err;
 	libs = catalogue__libs(&n);
-	proc__each_candidate(c->pid, libs, n, (const char *const *)c->dirs, c->n_dirs,
-			     scan__candidate, c);
-	return 0;
+	return proc__each_candidate(c->pid, libs, n, (const char *const *)c->dirs, c->n_dirs,
+				    scan__candidate, c);
 }
 
 /* A command that has not begun yet: its file, by the rules of execvp(3). */

@@ -21,7 +21,7 @@ struct scan {
 	struct hmap *have;
 };
 
-/* Everything that a process has mapped or could load is probed. 0 or -errno. */
+/* Everything that a process has mapped or could load is probed. 0 or -errno (-EINTR: a signal). */
 int scan__process(struct scan *c);
 /* What the command of `-- CMD` will load, before it is executed. */
 void scan__command(struct scan *c, const char *name);

@@ -97,17 +97,28 @@ struct session {
 	uint64_t rows_unknown; /* processes that could not be kept: out of memory */
 
 	int write_err;
+	int signals; /* descriptor that SIGINT and its like are read from */
 	bool stopping;
+	bool early; /* stopped before all was attached */
 	struct rlimit nofile; /* as we were started: for the command */
 };
 
 /* session.c: the run. */
 int session__run(struct session *s);
 
+/* signals.c */
+/* Before any thread is made: one that does not block them would be ended by them. 0 or -errno. */
+int session__catch_signals(struct session *s);
+/* Has a signal asked to stop? Looked at between files and processes, which may be many. */
+bool session__interrupted(struct session *s);
+/* From here on a signal ends us at once. */
+void session__allow_abort(void);
+
 /* targets.c: who, and the files to probe. */
 int session__find_targets(struct session *s);
 /* START_TRACE rows, when all is attached. */
 int session__meet_targets(struct session *s);
+/* 0 or -errno; -EINTR when a signal asked to stop. */
 int session__probe_targets(struct session *s);
 /* Processes named by -n that are no targets yet. 0 or -errno. */
 int session__find_names(struct session *s);
@@ -118,6 +129,8 @@ void session__rescan(struct session *s, uint64_t since);
 bool session__alive(struct session *s);
 int session__spawn(struct session *s);
 int session__release(struct session *s);
+/* The command was not let go: its process ends. */
+void session__end_child(struct session *s);
 
 /* gaps.c: what was not seen, nobody knows how much. */
 /* This file was mapped by a process before it was probed. */

@@ -220,7 +220,9 @@ static void print_command(const struct session *s, FILE *f)
 
 	if (!s->opts.cmd)
 		return;
-	if (!s->child_done)
+	if (s->early)
+		fprintf(f, "  the command was not started\n");
+	else if (!s->child_done)
 		fprintf(f, "  the command still runs: pid %d\n", (int)s->child);
 	else if (WIFSIGNALED(st))
 		fprintf(f, "  the command was ended by signal %d\n", WTERMSIG(st));

@@ -231,6 +231,15 @@ int session__release(struct session *s)
 	return -err;
 }
 
+void session__end_child(struct session *s)
+{
+	if (s->child <= 0 || s->child_done)
+		return;
+	kill(s->child, SIGKILL);
+	waitpid(s->child, NULL, 0);
+	s->child = 0;
+}
+
 bool session__alive(struct session *s)
 {
 	uint32_t key;
