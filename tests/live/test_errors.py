@@ -86,6 +86,16 @@ class Errors(BasicTest):
         self.assertTrue({one.pid, two.pid} < mine)
         self.assertNotIn(other.pid, mine)
 
+    def test_whom_the_probes_are_for(self):
+        one, two = (self.job('--seconds', LONG, '--rate', 100) for _ in range(2))
+        for args, what in ((('-p', one.pid), '; 1 process'), (('-p', f'{one.pid},{two.pid}'), '; 2 processes'),
+                           (('-a',), '; every process'), (('-n', 'nobody'), '; 0 processes and those to come')):
+            with self.subTest(args=args):
+                text = self.fails(0, *args, '-d', 0.1, '-o', self.path('o'))
+                self.assertEqual(next(l for l in text.splitlines() if ATTACHED in l).partition(' ms')[2], what)
+        for job in (one, two):
+            self.stop(job)
+
     def test_help(self):
         for args in (('--help',), ('record', '--help'), ('--version',)):
             done = self.run_memtap(*args)

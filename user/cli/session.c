@@ -212,25 +212,36 @@ static int attach(struct session *s)
 	return 0;
 }
 
+/* Whom they are for. A name and a cgroup also stand for processes that come later. */
+static const char *targets_text(const struct session *s, char *buf, size_t n)
+{
+	if (s->opts.all)
+		return "every process";
+	snprintf(buf, n, "%zu process%s%s", s->n_targets, s->n_targets == 1 ? "" : "es",
+		 s->opts.n_names || s->opts.cgroup ? " and those to come" : "");
+	return buf;
+}
+
 static void report_attached(struct session *s)
 {
 	const struct probed_file *f;
 	size_t i, j, files = 0, failed = 0;
+	char who[64];
 
 	for (i = 0; (f = prober__file(s->prober, i)); i++) {
 		files += f->attached > 0;
 		for (j = 0; j < f->n_reports; j++) {
 			const struct probe_report *r = &f->reports[j];
 
-			if (strcmp(r->state, "failed") || strncmp(r->why, "the same code", 13) == 0)
+			if (!probe_report__failed(r))
 				continue;
 			failed++;
 			pr_warn("probe %s in %s: %s", r->symbol, f->path, r->why);
 		}
 	}
-	pr_info("all probes attached: %zu in %zu files by %s in %.0f ms; %zu processes%s",
+	pr_info("all probes attached: %zu in %zu files by %s in %.0f ms; %s%s",
 		prober__attached(s->prober), files, prober__mechanism(s->prober),
-		(double)s->attach_ns / 1e6, s->n_targets,
+		(double)s->attach_ns / 1e6, targets_text(s, who, sizeof(who)),
 		failed ? " (some probes failed, see above)" : "");
 }
 

@@ -163,7 +163,6 @@ struct account {
 	uint64_t rows, no_row;
 	bool exact; /* the identity of design.md holds */
 };
-bool probe__failed(const struct probe_report *r);
 /* What stands in the summary and decides about --strict: the parts are gone later. */
 void session__collect(struct session *s);
 /* Is anything missing? */

@@ -12,12 +12,6 @@
 
 #include "cli/cli.h"
 
-/* One that was to be there and is not: the code is not seen by another one. */
-bool probe__failed(const struct probe_report *r)
-{
-	return strcmp(r->state, "failed") == 0 && strncmp(r->why, "the same code", 13) != 0;
-}
-
 static size_t probes_failed(struct session *s)
 {
 	const struct probed_file *f;
@@ -25,7 +19,7 @@ static size_t probes_failed(struct session *s)
 
 	for (i = 0; (f = prober__file(s->prober, i)); i++)
 		for (j = 0; j < f->n_reports; j++)
-			n += probe__failed(&f->reports[j]);
+			n += probe_report__failed(&f->reports[j]);
 	return n;
 }
 

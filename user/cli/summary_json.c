@@ -67,7 +67,7 @@ static void json_probes(struct session *s, cJSON *top)
 		cJSON_AddBoolToObject(o, "segments_only", f->segments);
 		list = cJSON_AddArrayToObject(o, "failed");
 		for (j = 0; j < f->n_reports; j++) {
-			if (!probe__failed(&f->reports[j]))
+			if (!probe_report__failed(&f->reports[j]))
 				continue;
 			cJSON *r = cJSON_CreateObject();
 

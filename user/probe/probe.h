@@ -281,8 +281,12 @@ struct probe_report {
 	const char *cost; /* "emulated", "stepped", "-" */
 	const char *how; /* "symbol", "derived", "method table" */
 	const char *state; /* "attached", "found", "missing", "failed", "withdrawn" */
+	bool same; /* "failed", for another probe stands on this code and sees all of it */
 	char why[96];
 };
+
+/* One that was to be there and is not: something is not seen. */
+bool probe_report__failed(const struct probe_report *r);
 
 struct probed_file {
 	unsigned int no;
