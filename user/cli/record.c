@@ -420,7 +420,7 @@ out:
 	free(o->names);
 	hmap__free(&s->loss_seen);
 	hmap__free(&s->segments_said);
-	free(s->checks);
+	session__free_checks(s);
 	session__free_gaps(s);
 	free(s);
 	return status;

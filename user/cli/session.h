@@ -79,9 +79,10 @@ struct session {
 
 	/* PTA self-check, by file number */
 	struct pta_check {
-		uint32_t seen, functions_seen;
-		bool withdrawn, functions_withdrawn;
-		struct pta_learner learner;
+		struct pta_side {
+			struct pta_judge judge;
+			bool withdrawn;
+		} report, functions;
 	} * checks;
 	size_t n_checks;
 
@@ -155,6 +156,7 @@ void session__sweep(struct session *s);
 /* pump.c: records to rows. */
 void session__deliver(struct session *s, bool final);
 void session__losses(struct session *s);
+void session__free_checks(struct session *s);
 
 /* summary.c */
 struct account {

@@ -175,6 +175,20 @@ static void print_losses(struct session *s, FILE *f)
 	free(list);
 }
 
+/* Processes whose records of a probe make no sense, while those of others do. */
+static void print_doubted(const struct probed_file *f, const struct pta_side *side, FILE *out)
+{
+	size_t i;
+
+	for (i = 0; !side->withdrawn && i < side->judge.n; i++)
+		if (side->judge.voices[i].wrong)
+			fprintf(out,
+				"  not believed: what the allocator of pid %u in %s tells: %s; its "
+				"tensors are not seen\n",
+				side->judge.voices[i].tgid, cli__text(f->path),
+				side->judge.voices[i].wrong);
+}
+
 static void print_gaps(const struct session *s, FILE *f)
 {
 	size_t i;
@@ -279,6 +293,10 @@ void session__summary(struct session *s)
 	if (s->mapwatch_lost)
 		fprintf(f, "  mapping notices lost: %" PRIu64 "\n", s->mapwatch_lost);
 	print_gaps(s, f);
+	for (i = 0; (pf = prober__file(s->prober, i)) && i < s->n_checks; i++) {
+		print_doubted(pf, &s->checks[i].report, f);
+		print_doubted(pf, &s->checks[i].functions, f);
+	}
 	for (i = 0; (pf = prober__file(s->prober, i)); i++)
 		if (pf->withdrawn)
 			fprintf(f, "  withdrawn: probe of the allocator in %s: %s; then %s\n",

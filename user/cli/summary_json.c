@@ -47,6 +47,24 @@ static void json_losses(struct session *s, cJSON *top)
 	free(list);
 }
 
+/* Processes whose records of a probe make no sense, while those of others do. */
+static void json_doubted(const struct pta_side *side, cJSON *list)
+{
+	size_t i;
+
+	for (i = 0; !side->withdrawn && i < side->judge.n; i++) {
+		const struct pta_voice *v = &side->judge.voices[i];
+		cJSON *o;
+
+		if (!v->wrong)
+			continue;
+		o = cJSON_CreateObject();
+		cJSON_AddNumberToObject(o, "pid", v->tgid);
+		cJSON_AddStringToObject(o, "why", v->wrong);
+		cJSON_AddItemToArray(list, o);
+	}
+}
+
 static void json_probes(struct session *s, cJSON *top)
 {
 	cJSON *arr = cJSON_AddArrayToObject(top, "files_probed");
@@ -65,6 +83,11 @@ static void json_probes(struct session *s, cJSON *top)
 			add_u64(o, "instead_boot_ns", f->instead_time);
 		}
 		cJSON_AddBoolToObject(o, "segments_only", f->segments);
+		list = cJSON_AddArrayToObject(o, "doubted");
+		if (i < s->n_checks) {
+			json_doubted(&s->checks[i].report, list);
+			json_doubted(&s->checks[i].functions, list);
+		}
 		list = cJSON_AddArrayToObject(o, "failed");
 		for (j = 0; j < f->n_reports; j++) {
 			if (!probe_report__failed(&f->reports[j]))

@@ -20,6 +20,7 @@ const char *rule__name(enum rule r)
 		[RULE_OTHER_POOL] = "MindSpore host pools",
 		[RULE_FILTERED] = "filtered by options",
 		[RULE_WITHDRAWN] = "withdrawn probes",
+		[RULE_DOUBTED] = "processes that tell nonsense",
 		[RULE_LIFECYCLE] = "process lifecycle",
 	};
 

@@ -131,6 +131,7 @@ enum rule {
 	RULE_OTHER_POOL, /* MindSpore's pools of the host */
 	RULE_FILTERED, /* --events, --level, --device */
 	RULE_WITHDRAWN, /* the self-check of its probe failed */
+	RULE_DOUBTED, /* the same for one process: what it tells makes no sense */
 	RULE_LIFECYCLE, /* fork, exec, exit */
 	RULE_MAX
 };
