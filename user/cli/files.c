@@ -187,7 +187,6 @@ void session__on_map(void *ctx, const struct map_event *e)
 	const char *base = path_base(e->path);
 	struct scan c = { .s = s, .pid = e->pid };
 	struct mapping m;
-	struct mt_target t;
 	const struct probed_file *f;
 	bool wanted;
 	int fd, err;
@@ -198,13 +197,13 @@ void session__on_map(void *ctx, const struct map_event *e)
 	if (!wanted && !is_linker(base))
 		return;
 	if (!wanted) {
-		bool ours = target__is(s, e->pid, &t);
+		bool ours = session__traces(s, e->pid);
 		size_t i;
 
 		for (i = 0; !ours && i < s->opts.n_names; i++)
 			if (proc__named(e->pid, s->opts.names[i]))
 				ours = !target__add(s, e->pid);
-		if (ours || s->opts.all)
+		if (ours)
 			scan__process(&c);
 		scan__free(&c);
 		return;

@@ -159,7 +159,7 @@ int session__find_targets(struct session *s)
 		}
 		uint64_t id = 0;
 
-		err = cgroup__id(s->opts.cgroup, &id, &s->cfg.cgroup_level);
+		err = cgroup__id(s->opts.cgroup, &id);
 		s->cfg.cgroup_id = id;
 		if (err)
 			pr_warn("cgroup %s: only its present processes and their children are "

@@ -44,8 +44,8 @@ int proc__each(int (*fn)(void *ctx, pid_t pid), void *ctx);
 bool proc__named(pid_t pid, const char *name);
 /* fn for each process below a cgroup directory (relative names: below the mount). */
 int cgroup__each(const char *path, int (*fn)(void *ctx, pid_t pid), void *ctx);
-/* Id of a cgroup v2 and its depth below the root; 0 or -errno (-ENODEV: cgroup v1). */
-int cgroup__id(const char *path, uint64_t *id, uint32_t *level);
+/* Id of a cgroup v2; 0 or -errno (-ENODEV: cgroup v1). */
+int cgroup__id(const char *path, uint64_t *id);
 
 /* ---- mappings ---- */
 
