@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the stand-ins for the vendor's preloaded libraries share: counted calls, told at exit. */
+#ifndef SIM_HOOKS_H
+#define SIM_HOOKS_H
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define API __attribute__((visibility("default")))
+
+/* A line "<name> <calls>" of SIM_HOOKS_LOG.<pid> for each function that was called. */
+struct hook_count {
+	const char *name;
+	atomic_ulong calls;
+};
+
+static inline void hook_counts_write(const struct hook_count *c, size_t n)
+{
+	const char *base = getenv("SIM_HOOKS_LOG");
+	char path[4096];
+	FILE *f;
+
+	if (!base ||
+	    (size_t)snprintf(path, sizeof(path), "%s.%d", base, (int)getpid()) >= sizeof(path))
+		return;
+	f = fopen(path, "a");
+	if (!f)
+		return;
+	for (size_t i = 0; i < n; i++)
+		if (c[i].calls)
+			fprintf(f, "%s %lu\n", c[i].name, (unsigned long)c[i].calls);
+	fclose(f);
+}
+
+#endif
