@@ -13,21 +13,11 @@ static struct hook_count counts[] = {
 	[RELEASE] = { "halMemRelease", 0 },
 };
 
-static void *real(const char *name)
-{
-	void *h = dlopen("libascend_hal.so", RTLD_NOW | RTLD_NOLOAD);
-	void *fn = h ? dlsym(h, name) : dlsym(RTLD_NEXT, name);
-
-	if (!fn)
-		abort();
-	return fn;
-}
-
 #define REAL(type, name)                                       \
 	static type fn;                                        \
 	type call = __atomic_load_n(&fn, __ATOMIC_RELAXED);    \
 	if (!call) {                                           \
-		call = (type)real(name);                       \
+		call = (type)hook_real(name);                  \
 		__atomic_store_n(&fn, call, __ATOMIC_RELAXED); \
 	}
 

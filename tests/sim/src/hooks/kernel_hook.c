@@ -32,9 +32,7 @@ static struct hook_count counts[] = { LAUNCHES(COUNT) };
 		static launch_fn fn;                                                  \
 		launch_fn call = __atomic_load_n(&fn, __ATOMIC_RELAXED);              \
 		if (!call) {                                                          \
-			call = (launch_fn)dlsym(RTLD_NEXT, #name);                    \
-			if (!call)                                                    \
-				abort();                                              \
+			call = (launch_fn)hook_real(#name);                           \
 			__atomic_store_n(&fn, call, __ATOMIC_RELAXED);                \
 		}                                                                     \
 		counts[N_##name].calls++;                                             \
