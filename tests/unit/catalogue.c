@@ -236,7 +236,7 @@ static const struct probe_report *report_of(const struct probed_file *f, const c
 Test(prober, two_names_of_one_function)
 {
 	struct prober_opts opts = { .classes = CLASS_ALL, .dry_run = true };
-	struct features none = { { 0 } };
+	struct features none = { 0 };
 	struct prober *pr = prober__new(NULL, &none, &opts);
 	char dir[] = "/tmp/memtap-unit-XXXXXX", path[64], cmd[512];
 	const struct probed_file *f;
