@@ -314,16 +314,6 @@ static void tick(struct session *s)
 		s->stopping = true;
 }
 
-static void read_maps(struct session *s)
-{
-	struct map_gap gap;
-
-	mapwatch__read(s->watch, session__on_map, s, &gap);
-	s->mapwatch_lost += gap.lost;
-	if (gap.missing)
-		session__rescan(s, gap.since);
-}
-
 static void loop(struct session *s, int ep, int timer)
 {
 	/* Here and not earlier: a command that was started inherits nothing. */
@@ -331,22 +321,21 @@ static void loop(struct session *s, int ep, int timer)
 	while (!s->stopping) {
 		struct epoll_event ev[16];
 		int n = epoll_wait(ep, ev, MT_ARRAY_SIZE(ev), 100), i;
-		bool maps = false;
 
 		for (i = 0; i < n; i++) {
 			uint64_t ticks;
 
-			if (ev[i].data.u32 == ON_SIGNAL) {
+			if (ev[i].data.u32 == ON_SIGNAL)
 				session__interrupted(s);
-			} else if (ev[i].data.u32 == ON_TICK) {
-				if (read(timer, &ticks, sizeof(ticks)) < 0)
-					continue;
-			} else {
-				maps = true;
-			}
+			else if (ev[i].data.u32 == ON_TICK &&
+				 read(timer, &ticks, sizeof(ticks)) < 0)
+				continue;
 		}
-		if (maps)
-			read_maps(s);
+		/*
+		 * Whatever woke us: a look at a ring costs nothing, and one that was full when
+		 * it was added to the set wakes nobody any more.
+		 */
+		session__read_maps(s);
 		tick(s);
 	}
 }
@@ -378,6 +367,8 @@ static void finish(struct session *s)
 	 */
 	wait_for_ring(s);
 	session__deliver(s, true);
+	if (!s->early)
+		session__read_maps(s);
 	session__losses(s);
 	model__stop(s->model, s->t_stop);
 	out__flush(s->out);

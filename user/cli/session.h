@@ -48,6 +48,7 @@ struct gap {
 	pid_t pid; /* that had it mapped */
 	uint32_t start; /* of that process, 0 = not known */
 	uint64_t first, last; /* boot time */
+	bool never; /* the library was not probed even at last: nobody could open it */
 	bool told; /* by a row */
 };
 
@@ -123,9 +124,8 @@ int session__meet_targets(struct session *s);
 int session__probe_targets(struct session *s);
 /* Processes named by -n that are no targets yet. 0 or -errno. */
 int session__find_names(struct session *s);
-void session__on_map(void *ctx, const struct map_event *e);
-/* Notices of new mappings are missing since then: what they told of is looked for. */
-void session__rescan(struct session *s, uint64_t since);
+/* Notices of new mappings: their files are probed, and what is missing is noted. */
+void session__read_maps(struct session *s);
 /* Any target left? */
 bool session__alive(struct session *s);
 int session__spawn(struct session *s);
@@ -134,7 +134,7 @@ int session__release(struct session *s);
 void session__end_child(struct session *s);
 
 /* gaps.c: what was not seen, nobody knows how much. */
-/* This file was mapped by a process before it was probed. */
+/* This file was mapped by a process before it was probed; NULL: it could not be opened. */
 void session__note_late(struct session *s, const struct probed_file *f, const char *path, pid_t pid,
 			uint64_t mapped);
 /* Notices of mappings were lost since then, until now. */

@@ -196,7 +196,10 @@ static void print_gaps(const struct session *s, FILE *f)
 	for (i = 0; i < s->n_gaps; i++) {
 		const struct gap *g = &s->gaps[i];
 
-		if (g->path)
+		if (g->never)
+			fprintf(f, "  library %s (pid %d): mapped, and never probed\n",
+				cli__text(g->path), (int)g->pid);
+		else if (g->path)
 			fprintf(f,
 				"  late library %s (pid %d): probed %.1f ms after it was mapped\n",
 				cli__text(g->path), (int)g->pid,

@@ -116,6 +116,7 @@ static void json_gaps(struct session *s, cJSON *top)
 			cJSON_AddStringToObject(o, "path", cli__text(g->path));
 			cJSON_AddNumberToObject(o, "pid", g->pid);
 			add_u64(o, "gap_ns", g->last - g->first);
+			cJSON_AddBoolToObject(o, "probed", !g->never);
 		}
 		add_u64(o, "first_boot_ns", g->first);
 		add_u64(o, "last_boot_ns", g->last);
