@@ -155,7 +155,8 @@ enum feature {
 
 struct features {
 	int state[FEAT_MAX]; /* 1 works, 0 the kernel says no, -errno not permitted */
-	unsigned int emu; /* SITE_EMU_*: instructions this kernel emulates besides the common ones */
+	unsigned int
+		emu; /* SITE_EMU_*: instructions this kernel emulates besides the common ones */
 };
 
 void features__probe(struct features *f);
