@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/later.h"
+
 /* ---- probing them ---- */
 
 /* Named by the user: others may just not be NPU processes yet. */
@@ -215,6 +217,8 @@ void session__on_map(void *ctx, const struct map_event *e)
 	f = prober__file_of(s->prober, fd);
 	if (f && f->segments)
 		session__segments_of(s, e->pid, f);
+	if (f)
+		later__watch(s, f, e->pid, e->time);
 	/* Now, or while its program was being looked through: later than it was mapped. */
 	if (f && f->attached && s->t_attached && e->time > s->t_attached &&
 	    f->attach_time > e->time)

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "cli/cli.h"
+#include "cli/later.h"
 #include "cli/session.h"
 
 static void help(FILE *f)
@@ -288,7 +289,7 @@ static const char *make_default_dir(void)
 static bool incomplete(const struct session *s)
 {
 	return s->lost_total || s->n_late || s->mapwatch_lost || s->pool_unseen ||
-	       s->probes_failed || s->life_lost;
+	       s->probes_failed || s->life_lost || s->n_late_methods || s->methods_unseen;
 }
 
 int cmd_record(int argc, char **argv)
@@ -355,6 +356,7 @@ out:
 	while (s->n_late)
 		free(s->late[--s->n_late].path);
 	free(s->late);
+	later__free(s);
 	free(s);
 	return status;
 }

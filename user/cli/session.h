@@ -49,6 +49,14 @@ struct late_lib {
 	uint64_t gap_ns;
 };
 
+/* Python functions that could be probed only when a process had imported them. */
+struct late_methods {
+	const struct probed_file *f;
+	pid_t pid; /* where they may have been called longest without a probe */
+	uint64_t time; /* of their reports: seen since */
+	uint64_t gap_ns;
+};
+
 struct session {
 	struct record_opts opts;
 	struct features features;
@@ -72,6 +80,12 @@ struct session {
 	size_t n_targets; /* initial ones */
 	struct late_lib *late;
 	size_t n_late;
+	/* later.c */
+	struct later *later;
+	size_t n_later;
+	struct hmap later_seen; /* files that it was about, by number */
+	struct late_methods *late_methods;
+	size_t n_late_methods, methods_unseen;
 	uint64_t mapwatch_lost;
 
 	/* PTA self-check, by file number */

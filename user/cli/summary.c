@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/later.h"
 
 /* One that was to be there and is not: the code is not seen by another one. */
 bool probe__failed(const struct probe_report *r)
@@ -38,6 +39,7 @@ static void collect(struct session *s)
 	struct mt_site_stat st;
 
 	s->probes_failed = probes_failed(s);
+	later__settle(s);
 	if (!site_stat__read(s->stats_fd, 0, &st)) {
 		s->life_seen = st.seen;
 		s->life_lost = st.lost;
@@ -266,6 +268,7 @@ void session__summary(struct session *s)
 		fprintf(f, "  late library %s (pid %d): probed %.1f ms after it was mapped\n",
 			cli__text(s->late[i].path), (int)s->late[i].pid,
 			(double)s->late[i].gap_ns / 1e6);
+	later__print(s, f);
 	for (i = 0; (pf = prober__file(s->prober, i)); i++)
 		if (pf->withdrawn)
 			fprintf(f, "  withdrawn: probe of the allocator in %s: %s; then %s\n",
@@ -443,6 +446,7 @@ int session__summary_json(struct session *s, const char *path)
 	json_losses(s, top);
 	json_pools(s, top);
 	json_probes(s, top);
+	later__json(s, top);
 	o = cJSON_AddArrayToObject(top, "files");
 	for (i = 0; out__path(s->out, i); i++)
 		cJSON_AddItemToArray(o, cJSON_CreateString(cli__text(out__path(s->out, i))));
