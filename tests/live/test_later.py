@@ -45,19 +45,32 @@ class Later(BasicTest):
         job.line()
         self.assertEqual(job.finish(), 0, job.stderr())
 
-    def late(self, result, pids):
-        """What the run says of one late find of all functions in one of these processes."""
+    def late(self, result, *pids):
+        """What the run says of one late find of all functions: of the first of these processes, which may miss it."""
         s = result.summary
-        self.assertEqual([(set(l['methods']), l['pid'] in pids) for l in s['late_methods']], [(ALL, True)],
-                         result.stderr)
-        self.assertEqual(s['methods_unseen'], 0)
-        self.assertFalse([l for l in s['late_libraries'] if MODULE in l['path']])
-        l = s['late_methods'][0]
-        for text in (f'can be probed only since pid {l["pid"]} has imported',
-                     f'(pid {l["pid"]}): {", ".join(l["methods"])}; calls of them in the '
-                     f'{l["gap_ns"] / 1e6:.1f} ms before they were probed may be missing'):
-            self.assertIn(text, result.stderr)
-        return l
+        late = [l for l in s['late_functions'] if sim(MODULE) in l['path']]
+        self.assertEqual(sorted((l['pid'], set(l['functions'].split()) == ALL) for l in late),
+                         sorted((p, True) for p in pids), result.stderr)
+        self.assertFalse([l for l in s['late_libraries'] if sim(MODULE) in l['path']])
+        told = [l for l in result.stderr.splitlines() if 'can be probed only since' in l and sim(MODULE) in l]
+        self.assertEqual(len(told), 1, told)
+        offset = s['boot_to_real_ns']
+        for l in late:
+            self.assertIn(f'(pid {l["pid"]}): {l["functions"]}; calls of the {l["gap_ns"] / 1e6:.1f} ms before they '
+                          'were probed may be missing', result.stderr)
+            lost = [r['attr'] for r in result.rows if r['type'] == 'LOST' and r['pid'] == l['pid']
+                    and r['attr']['reason'] == 'late Python functions']
+            self.assertEqual([(a['probe'], a['library'], a['count'], int(a['first']), int(a['last'])) for a in lost],
+                             [(l['functions'], l['path'], 'N/A', l['first_boot_ns'] + offset,
+                               l['last_boot_ns'] + offset)])
+        return next(l for l in late if l['pid'] == pids[0])
+
+    def gap_is_true(self, result, late, jobs):
+        """No mark of the recording is from before the time that may be missing, and some are from within it."""
+        first = min(r['t0'] for r in self.records(jobs)
+                    if T.is_mark(r['fn']) and r['t0'] >= result.summary['attached_boot_ns'])
+        self.assertGreaterEqual(first, late['first_boot_ns'])
+        self.assertLess(first, late['last_boot_ns'])
 
     def whole_from(self, result, jobs, begin, least=500):
         """Each mark from then on has one row, and so may one before."""
@@ -67,8 +80,8 @@ class Later(BasicTest):
         """No mark of the recording is from before the time that may be missing, and some are from within it."""
         first = min(r['t0'] for r in self.records(jobs)
                     if T.is_mark(r['fn']) and r['t0'] >= result.summary['attached_boot_ns'])
-        self.assertGreaterEqual(first, late['attached_boot_ns'] - late['gap_ns'])
-        self.assertLess(first, late['attached_boot_ns'])
+        self.assertGreaterEqual(first, late['last_boot_ns'] - late['gap_ns'])
+        self.assertLess(first, late['last_boot_ns'])
 
     def test_import_after_the_attach(self):
         for table in ('heap', 'data'):
@@ -77,11 +90,12 @@ class Later(BasicTest):
             self.imports(job, rec)
             self.stop(job)
             result = rec.ended()
-            late = self.late(result, [job.pid])
+            late = self.late(result, job.pid)
+            self.assertEqual(result.summary['functions_unseen'], 0)
             # of the time since the mapping, and what one look takes
             self.assertLess(late['gap_ns'], 500 * T.NS_MS)
             self.gap_is_true(result, late, job)
-            self.whole_from(result, job, late['attached_boot_ns'])
+            self.whole_from(result, job, late['last_boot_ns'])
 
     def test_by_perf_uprobes(self):
         job = self.python()
@@ -89,9 +103,9 @@ class Later(BasicTest):
         self.imports(job, rec)
         self.stop(job)
         result = rec.ended(120)
-        late = self.late(result, [job.pid])
+        late = self.late(result, job.pid)
         self.gap_is_true(result, late, job)
-        self.whole_from(result, job, late['attached_boot_ns'])
+        self.whole_from(result, job, late['last_boot_ns'])
 
     def test_attach_during_the_import(self):
         job = self.python()
@@ -102,9 +116,9 @@ class Later(BasicTest):
         self.imports(job, rec, started=True)
         self.stop(job)
         result = rec.ended()
-        late = self.late(result, [job.pid])
+        late = self.late(result, job.pid)
         self.gap_is_true(result, late, job)
-        self.whole_from(result, job, late['attached_boot_ns'])
+        self.whole_from(result, job, late['last_boot_ns'])
 
     def test_command(self):
         truth = self.path('cmd.truth')
@@ -115,9 +129,9 @@ class Later(BasicTest):
         open(gate, 'w').close()
         result = rec.ended()
         pid = int(result.stdout.split('MARKING ')[1].split()[0])
-        late = self.late(result, [pid])
+        late = self.late(result, pid)
         self.gap_is_true(result, late, truth)
-        self.whole_from(result, truth, late['attached_boot_ns'])
+        self.whole_from(result, truth, late['last_boot_ns'])
 
     def test_imported_already(self):
         """Found at once, and nothing is late."""
@@ -128,7 +142,7 @@ class Later(BasicTest):
             self.pause(1)
             self.stop(job)
             result = rec.ended()
-            self.assertEqual((result.summary['late_methods'], result.summary['methods_unseen']), ([], 0))
+            self.assertEqual((result.summary['late_functions'], result.summary['functions_unseen']), ([], 0))
             self.agree(result, job, from_start=False, least=500)
 
     def test_one_of_several_has_imported(self):
@@ -143,7 +157,7 @@ class Later(BasicTest):
             self.stop(job)
             stuck.kill()
             result = rec.ended()
-            self.assertEqual((result.summary['late_methods'], result.summary['methods_unseen']), ([], 0))
+            self.assertEqual((result.summary['late_functions'], result.summary['functions_unseen']), ([], 0))
             self.agree(result, job, from_start=False, least=500)
 
     def test_one_of_several_imports_late(self):
@@ -155,9 +169,10 @@ class Later(BasicTest):
         self.stop(job)
         stuck.kill()
         result = rec.stop()
-        result._rows = [r for r in result.rows if r['pid'] == job.pid]
-        late = self.late(result, [stuck.pid, job.pid])
-        window = late['attached_boot_ns'], result.summary['stopped_boot_ns']
+        result._rows = [r for r in result.rows if r['pid'] in (job.pid, stuck.pid)]
+        late = self.late(result, job.pid, stuck.pid)
+        self.gap_is_true(result, late, job)
+        window = late['last_boot_ns'], result.summary['stopped_boot_ns']
         report = C.compare(result.rows, self.records(job), result.summary, T.Rules(from_start=False), window=window)
         self.assertFalse(list(report))
         self.assertGreater(report.matched, 500)
@@ -171,9 +186,9 @@ class Later(BasicTest):
             self.stop(job)
             result = rec.ended()
             child = int(job.until('MARKING').split()[1])
-            late = self.late(result, [job.pid, child])
+            late = self.late(result, child, job.pid)
             self.gap_is_true(result, late, job)
-            self.whole_from(result, job, late['attached_boot_ns'])
+            self.whole_from(result, job, late['last_boot_ns'])
 
     def test_never_imported(self):
         """Nothing is missing for sure, but it may be: told, and --strict fails."""
@@ -185,7 +200,7 @@ class Later(BasicTest):
         result = rec.ended()
         self.assertEqual(result.rc, 3, result.stderr)
         # of one the name is but the end of a longer text, which any file may have
-        self.assertEqual((result.summary['late_methods'], result.summary['methods_unseen']), ([], len(ALL) - 1))
+        self.assertEqual((result.summary['late_functions'], result.summary['functions_unseen']), ([], len(ALL) - 1))
         self.assertRegex(result.stderr, r'Python functions of \S+ that are not probed: 7, in no method table')
 
     def test_strict(self):
@@ -195,4 +210,4 @@ class Later(BasicTest):
         self.stop(job)
         result = rec.ended()
         self.assertEqual(result.rc, 3, result.stderr)
-        self.late(result, [job.pid])
+        self.late(result, job.pid)

@@ -7,9 +7,7 @@
  */
 #include "cli/later.h"
 
-#include <cJSON.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -48,6 +46,13 @@ static struct later *find(struct session *s, const struct probed_file *f, pid_t 
 	return NULL;
 }
 
+static bool is_gone(const struct later *l)
+{
+	uint32_t start;
+
+	return proc__start(l->pid, &start) || start != l->start;
+}
+
 void later__watch(struct session *s, const struct probed_file *f, pid_t pid, uint64_t empty)
 {
 	struct later *l;
@@ -73,57 +78,46 @@ void later__watch(struct session *s, const struct probed_file *f, pid_t pid, uin
 	hmap__put(&s->later_seen, (struct hkey){ f->no, 0 }, NULL);
 }
 
-/* ---- what was found, for people ---- */
+/* ---- what was found ---- */
 
-/* Names of the functions that were found at a time: "a, b". */
-static void names_at(const struct probed_file *f, uint64_t time, char *buf, size_t size)
-{
-	size_t i, n = 0;
-
-	buf[0] = '\0';
-	for (i = 0; i < f->n_reports && n < size; i++)
-		if (f->reports[i].time == time)
-			n += (size_t)snprintf(buf + n, size - n, "%s%s", n ? ", " : "",
-					      f->reports[i].symbol);
-}
-
-/* The process in which the functions may have been called longest without a probe. */
-static void worst(struct session *s, const struct probed_file *f, pid_t *pid, uint64_t *since)
+/* Each process that has the file mapped may have called them since it was last looked at. */
+static void note_others(struct session *s, const struct probed_file *f, const char *names,
+			pid_t but, uint64_t time)
 {
 	size_t i;
 
 	for (i = 0; i < s->n_later; i++)
-		if (s->later[i].f == f && s->later[i].empty < *since) {
-			*since = s->later[i].empty;
-			*pid = s->later[i].pid;
-		}
+		if (s->later[i].f == f && s->later[i].pid != but && !is_gone(&s->later[i]))
+			session__note_functions(s, f, names, s->later[i].pid, s->later[i].empty,
+						time);
 }
 
-/* Something was found by a look that began at `began`. */
-static void note(struct session *s, const struct probed_file *f, pid_t pid, uint64_t since,
+/* Something was found in a process by a look that began at `began`; before there was nothing. */
+static void note(struct session *s, const struct probed_file *f, pid_t pid, uint64_t empty,
 		 uint64_t began)
 {
+	struct strbuf names = { 0 };
 	uint64_t time = 0;
-	char names[400];
 	size_t i;
-	void *p;
 
-	for (i = 0; i < f->n_reports; i++)
-		time = MT_MAX(time, f->reports[i].time);
 	/* Before the window nothing is missing in it. */
-	if (time < began || !s->t_attached)
-		return;
-	worst(s, f, &pid, &since);
-	since = MT_MAX(since, s->t_attached);
-	names_at(f, time, names, sizeof(names));
-	pr_warn("%s: %s can be probed only since pid %d has imported the module: calls of them in "
-		"the %.1f ms before may be missing",
-		f->path, names, (int)pid, (double)(time - since) / 1e6);
-	p = realloc(s->late_methods, (s->n_late_methods + 1) * sizeof(*s->late_methods));
-	if (!p)
-		return;
-	s->late_methods = p;
-	s->late_methods[s->n_late_methods++] = (struct late_methods){ f, pid, time, time - since };
+	for (i = 0; s->t_attached && i < f->n_reports; i++) {
+		const struct probe_report *r = &f->reports[i];
+
+		if (r->time < began)
+			continue;
+		strbuf__printf(&names, "%s%s", time ? " " : "", r->symbol);
+		time = r->time;
+	}
+	if (time && !names.failed) {
+		pr_warn("%s: Python functions %s can be probed only since pid %d has imported "
+			"them: calls of the %.1f ms before may be missing",
+			f->path, names.data, (int)pid,
+			(double)(time - MT_MAX(empty, s->t_attached)) / 1e6);
+		session__note_functions(s, f, names.data, pid, empty, time);
+		note_others(s, f, names.data, pid, time);
+	}
+	strbuf__free(&names);
 }
 
 /* ---- looking ---- */
@@ -165,7 +159,7 @@ void later__mapped(struct session *s, const struct probed_file *f, pid_t pid)
 	n = look(s, f, pid, &began);
 	l = find(s, f, pid, start);
 	if (n > 0) /* without notice of its mapping it may have had it since the attach */
-		note(s, f, pid, l ? l->empty : s->t_attached, began);
+		note(s, f, pid, l ? l->empty : s->rescan_since, began);
 	if (n >= 0)
 		later__watch(s, f, pid, began);
 }
@@ -210,13 +204,6 @@ void later__born(struct session *s, pid_t pid)
 	/* Ticks of 10 ms. */
 	b.empty = (uint64_t)start * 10 * MS;
 	proc__each_mapping(pid, on_mapping, &b);
-}
-
-static bool is_gone(const struct later *l)
-{
-	uint32_t start;
-
-	return proc__start(l->pid, &start) || start != l->start;
 }
 
 void later__tick(struct session *s)
@@ -267,26 +254,16 @@ void later__settle(struct session *s)
 	const struct probed_file *f;
 	size_t i;
 
-	s->methods_unseen = 0;
+	s->functions_unseen = 0;
 	for (i = 0; (f = prober__file(s->prober, i)); i++)
-		s->methods_unseen += unseen(s, f);
+		s->functions_unseen += unseen(s, f);
 }
 
 void later__print(struct session *s, FILE *out)
 {
 	const struct probed_file *f;
-	char names[400];
 	size_t i, n;
 
-	for (i = 0; i < s->n_late_methods; i++) {
-		const struct late_methods *l = &s->late_methods[i];
-
-		names_at(l->f, l->time, names, sizeof(names));
-		fprintf(out,
-			"  late Python functions of %s (pid %d): %s; calls of them in the %.1f ms "
-			"before they were probed may be missing\n",
-			cli__text(l->f->path), (int)l->pid, names, (double)l->gap_ns / 1e6);
-	}
 	for (i = 0; (f = prober__file(s->prober, i)); i++) {
 		n = unseen(s, f);
 		if (n)
@@ -297,35 +274,8 @@ void later__print(struct session *s, FILE *out)
 	}
 }
 
-void later__json(struct session *s, cJSON *top)
-{
-	cJSON *arr = cJSON_AddArrayToObject(top, "late_methods"), *o, *names;
-	char text[24];
-	size_t i, j;
-
-	for (i = 0; i < s->n_late_methods; i++) {
-		const struct late_methods *l = &s->late_methods[i];
-
-		o = cJSON_CreateObject();
-		cJSON_AddStringToObject(o, "path", cli__text(l->f->path));
-		cJSON_AddNumberToObject(o, "pid", l->pid);
-		snprintf(text, sizeof(text), "%" PRIu64, l->gap_ns);
-		cJSON_AddRawToObject(o, "gap_ns", text);
-		snprintf(text, sizeof(text), "%" PRIu64, l->time);
-		cJSON_AddRawToObject(o, "attached_boot_ns", text);
-		names = cJSON_AddArrayToObject(o, "methods");
-		for (j = 0; j < l->f->n_reports; j++)
-			if (l->f->reports[j].time == l->time)
-				cJSON_AddItemToArray(names,
-						     cJSON_CreateString(l->f->reports[j].symbol));
-		cJSON_AddItemToArray(arr, o);
-	}
-	cJSON_AddNumberToObject(top, "methods_unseen", (double)s->methods_unseen);
-}
-
 void later__free(struct session *s)
 {
 	free(s->later);
-	free(s->late_methods);
 	hmap__free(&s->later_seen);
 }

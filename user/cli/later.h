@@ -7,8 +7,6 @@
 
 #include "cli/session.h"
 
-struct cJSON;
-
 /*
  * A process has mapped a file of which something is unfilled (prober__look). It
  * is looked at now and then, until the functions are found there or in another
@@ -22,11 +20,10 @@ void later__mapped(struct session *s, const struct probed_file *f, pid_t pid);
 void later__born(struct session *s, pid_t pid);
 /* Looks at one process if it is time to. Called from the loop, every 20 ms. */
 void later__tick(struct session *s);
-/* At the end: counts in s->methods_unseen what a process has mapped and was never found. */
+/* At the end: counts in s->functions_unseen what a process has mapped and was never found. */
 void later__settle(struct session *s);
-/* What was found late or never: lines of the summary, members of the one for programs. */
+/* The same as lines of the summary. */
 void later__print(struct session *s, FILE *out);
-void later__json(struct session *s, struct cJSON *top);
 void later__free(struct session *s);
 
 #endif

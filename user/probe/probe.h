@@ -290,11 +290,15 @@ struct probe_report {
 	const char *cost; /* "emulated", "stepped", "-" */
 	const char *how; /* "symbol", "derived", "method table" */
 	const char *state; /* "attached", "found", "missing", "failed", "withdrawn" */
+	bool same; /* "failed", for another probe stands on this code and sees all of it */
 	char why[96];
 	bool unfilled; /* missing, but named in the file: code may fill its method table in */
 	bool sure; /* … by a text of its own: no tail of another that just ends so */
 	uint64_t time; /* attached by prober__look: boot time from which on it sees; else 0 */
 };
+
+/* One that was to be there and is not: something is not seen. */
+bool probe_report__failed(const struct probe_report *r);
 
 struct pymethods;
 

@@ -100,6 +100,11 @@ static int find_function(struct batch *b, const struct probe_def *d, struct prob
 	return -ENOENT;
 }
 
+bool probe_report__failed(const struct probe_report *r)
+{
+	return strcmp(r->state, "failed") == 0 && !r->same;
+}
+
 void file__count(struct probed_file *f)
 {
 	size_t i;
@@ -165,6 +170,7 @@ void batch__run(struct batch *b, int fd)
 		}
 		first = b->n;
 		rep->why[0] = '\0';
+		rep->same = false;
 		if (batch__plan(b, rep->def, rep, vaddr)) {
 			rep->state = "failed";
 			b->n = first;
