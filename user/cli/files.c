@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/later.h"
+
 /* ---- probing them ---- */
 
 /* Named by the user: others may just not be NPU processes yet. */
@@ -239,6 +241,8 @@ static void on_library(struct session *s, const struct map_event *e)
 	f = prober__file_of(s->prober, fd);
 	if (f && f->segments)
 		session__segments_of(s, e->pid, f);
+	if (f)
+		later__watch(s, f, e->pid, e->time);
 	/* Now, or while its program was being looked through: later than it was mapped. */
 	if (f && f->attached && f->attach_time > MT_MAX(e->time, s->t_attached))
 		session__note_late(s, f, e->path, e->pid, e->time);

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/later.h"
+
 static void add_dir(struct scan *c, const char *dir, size_t len)
 {
 	void *p = realloc(c->dirs, (c->n_dirs + 1) * sizeof(*c->dirs));
@@ -71,6 +73,7 @@ int scan__mapping(void *ctx, const struct mapping *m)
 	struct elf_image *img;
 	bool wanted = catalogue__wants(base) && !path__is_stub(m->path);
 	struct hkey k = { hash__bytes(base, strlen(base), 0), 0 };
+	const struct probed_file *f;
 	int fd;
 
 	if (session__interrupted(c->s))
@@ -89,6 +92,9 @@ int scan__mapping(void *ctx, const struct mapping *m)
 		probe_fd(c, fd, m->path);
 		if (c->s->rescan_since)
 			note_if_late(c, fd, m->path);
+		f = prober__file_of(c->s->prober, fd);
+		if (f && !c->only_missing)
+			later__mapped(c->s, f, c->pid);
 	}
 	if (!c->only_missing && !elf_image__open_fd(fd, m->path, &img)) {
 		add_runpath(c, elf_image__runpath(img), m->path);

@@ -13,6 +13,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "cli/later.h"
+
 #define TICK_MS 20
 #define FLUSH_MS 60
 #define STATUS_MS 500
@@ -42,6 +44,7 @@ static void on_describe(void *ctx, uint32_t tgid, uint32_t start, struct process
 	d->nspid = proc__nspid((pid_t)tgid);
 	d->visible = proc__env((pid_t)tgid, "ASCEND_RT_VISIBLE_DEVICES");
 	d->segments = session__only_segments(s, (pid_t)tgid);
+	later__born(s, (pid_t)tgid);
 }
 
 static void on_ended(void *ctx, uint32_t tgid)
@@ -290,6 +293,7 @@ static void tick(struct session *s)
 	static uint64_t flushed, drawn, losses, alive;
 
 	session__deliver(s, false);
+	later__tick(s);
 	if (every(&losses, LOSSES_MS))
 		session__losses(s);
 	if (every(&flushed, FLUSH_MS)) {

@@ -45,6 +45,7 @@ struct record_opts {
 /* A time in which an unknown number of calls was not seen, see gaps.c. */
 struct gap {
 	char *path; /* library that was probed late; NULL: notices of mappings were lost */
+	char *functions; /* only these of it, see later.c; NULL: all */
 	pid_t pid; /* that had it mapped */
 	uint32_t start; /* of that process, 0 = not known */
 	uint64_t first, last; /* boot time */
@@ -75,6 +76,11 @@ struct session {
 	size_t n_targets; /* initial ones */
 	struct gap *gaps;
 	size_t n_gaps;
+	/* later.c */
+	struct later *later;
+	size_t n_later;
+	struct hmap later_seen; /* files that it was about, by number */
+	size_t functions_unseen; /* of them, never found */
 	uint64_t mapwatch_lost;
 	uint64_t rescan_since, rescan_began; /* notices are missing since; 0 = no rescan */
 
@@ -137,6 +143,10 @@ void session__end_child(struct session *s);
 /* This file was mapped by a process before it was probed; NULL: it could not be opened. */
 void session__note_late(struct session *s, const struct probed_file *f, const char *path, pid_t pid,
 			uint64_t mapped);
+/* Python functions of a file (names, a space between) that a process may have called since
+ * `first` were probed only at `last`. */
+void session__note_functions(struct session *s, const struct probed_file *f, const char *functions,
+			     pid_t pid, uint64_t first, uint64_t last);
 /* Notices of mappings were lost since then, until now. */
 void session__note_unwatched(struct session *s, uint64_t since);
 /* LOST rows of the gaps that end before now. */
