@@ -39,9 +39,15 @@ static int refuse_stranger(struct session *s, pid_t pid)
 
 	if (!proc__has_program(pid))
 		return refuse(s, pid, "has ended, or is a kernel thread");
-	snprintf(why, sizeof(why),
-		 "not an NPU process: none of %s is mapped or found where it would look",
-		 catalogue__libs_text());
+	if (process__is_static(pid))
+		snprintf(why, sizeof(why),
+			 "not an NPU process: it is statically linked, loads no libraries when it "
+			 "starts, and none of %s is mapped or found where dlopen would look",
+			 catalogue__libs_text());
+	else
+		snprintf(why, sizeof(why),
+			 "not an NPU process: none of %s is mapped or found where it would look",
+			 catalogue__libs_text());
 	return refuse(s, pid, why);
 }
 
@@ -54,7 +60,11 @@ struct everyone {
 static int scan_other(void *ctx, pid_t pid)
 {
 	struct everyone *e = ctx;
-	struct scan c = { .s = e->s, .pid = pid, .only_missing = e->only_missing, .have = e->have };
+	struct scan c = { .prober = e->s->prober,
+			  .pid = pid,
+			  .told = &e->s->told,
+			  .only_missing = e->only_missing,
+			  .have = e->have };
 	struct mt_target t;
 
 	if (pid == getpid() || (e->only_missing && target__is(e->s, pid, &t)))
@@ -76,20 +86,18 @@ int session__probe_targets(struct session *s)
 	struct everyone all = { .s = s };
 	struct hmap have = { 0 };
 	uint32_t key, *prev = NULL;
-	size_t n_libs;
-	const char *const *libs = catalogue__libs(&n_libs);
 	size_t found = 0;
 	pid_t stranger = 0;
 	int err = 0;
 
 	while (!bpf_map_get_next_key(s->targets_fd, prev, &key)) {
-		struct scan c = { .s = s, .pid = (pid_t)key };
+		struct scan c = { .prober = s->prober, .pid = (pid_t)key, .told = &s->told };
 		struct hkey k;
 		size_t pos = 0;
 
 		prev = &key;
 		if (c.pid == s->child)
-			scan__command(&c, s->opts.cmd[0]);
+			c.command = s->opts.cmd[0];
 		err = scan__process(&c);
 		while (hmap__next(&c.names, &pos, &k, NULL))
 			hmap__put(&have, k, NULL);
@@ -103,8 +111,12 @@ int session__probe_targets(struct session *s)
 		} else if (!err && !c.mapped && !c.ahead) {
 			stranger = c.pid;
 		} else if (!err && !c.mapped) {
-			pr_info("pid %d has no NPU library mapped yet: %zu files are probed ahead",
-				(int)c.pid, c.ahead);
+			pr_info("pid %d has no NPU library mapped yet: %zu files are probed "
+				"ahead%s",
+				(int)c.pid, c.ahead,
+				process__is_static(c.pid) ? "; it is statically linked and will "
+							    "only load one if it calls dlopen"
+							  : "");
 		}
 		scan__free(&c);
 		if (err && err != -ESRCH)
@@ -121,9 +133,9 @@ int session__probe_targets(struct session *s)
 	proc__each(scan_other, &all);
 	if (s->opts.all && !prober__file(s->prober, 0)) {
 		/* Nobody yet: where the first one would load from. */
-		struct scan c = { .s = s, .pid = getpid() };
+		struct scan c = { .prober = s->prober, .pid = getpid(), .told = &s->told };
 
-		proc__each_candidate(c.pid, libs, n_libs, NULL, 0, scan__candidate, &c);
+		scan__ahead(&c);
 		scan__free(&c);
 	}
 out:
@@ -181,7 +193,7 @@ void session__on_map(void *ctx, const struct map_event *e)
 {
 	struct session *s = ctx;
 	const char *base = path_base(e->path);
-	struct scan c = { .s = s, .pid = e->pid };
+	struct scan c = { .prober = s->prober, .pid = e->pid, .told = &s->told };
 	struct mapping m;
 	struct mt_target t;
 	const struct probed_file *f;

@@ -351,6 +351,7 @@ out:
 	free(o->names);
 	hmap__free(&s->loss_seen);
 	hmap__free(&s->segments_said);
+	hmap__free(&s->told);
 	free(s->checks);
 	while (s->n_late)
 		free(s->late[--s->n_late].path);

@@ -8,14 +8,16 @@
 #include "cli/session.h"
 
 struct scan {
-	struct session *s;
+	struct prober *prober;
 	pid_t pid;
+	struct hmap *told; /* troubles that were told already; NULL = tell all */
+	const char *command; /* of `-- CMD`, not executed yet: what it will load */
 	size_t mapped; /* wanted libraries that it has mapped */
 	size_t ahead; /* wanted files found ahead */
 	size_t added;
-	char **dirs; /* RUNPATH of its files */
-	size_t n_dirs;
+	struct finder *finder;
 	uint64_t last_ino;
+	uint32_t last_dev[2];
 	struct hmap names; /* base names mapped already */
 	bool only_missing; /* other processes' files: only names the targets lack */
 	struct hmap *have;
@@ -23,12 +25,14 @@ struct scan {
 
 /* Everything that a process has mapped or could load is probed. 0 or -errno. */
 int scan__process(struct scan *c);
-/* What the command of `-- CMD` will load, before it is executed. */
-void scan__command(struct scan *c, const char *name);
-/* Callbacks of proc__each_mapping and proc__each_candidate; ctx is a struct scan. */
+/* Only what it could load. */
+void scan__ahead(struct scan *c);
+/* Only what it has mapped: a callback of proc__each_mapping; ctx is a struct scan. */
 int scan__mapping(void *ctx, const struct mapping *m);
-int scan__candidate(void *ctx, pid_t pid, const char *path);
 void scan__free(struct scan *c);
+
+/* Does the program of a process load nothing by itself: no dynamic linker? */
+bool process__is_static(pid_t pid);
 
 /* Is a process in the set that the programs filter by? */
 bool target__is(struct session *s, pid_t pid, struct mt_target *t);

@@ -82,6 +82,8 @@ struct session {
 	} * checks;
 	size_t n_checks;
 
+	struct hmap told; /* places that cannot be looked through, see scan.c */
+
 	bool pool_unseen; /* for some time or wholly: a withdrawn probe, only segments */
 	struct hmap segments_said; /* file numbers, see segments.c */
 
