@@ -114,7 +114,10 @@ bool fd__on_overlay(int fd);
 void thread__nice(int value);
 
 /* ---- clocks, ns ---- */
+/* Time since boot as the kernel has it, also in a time namespace. */
 uint64_t clock__boot(void);
+/* What CLOCK_BOOTTIME and /proc/PID/stat say beyond that in our time namespace; else 0. */
+int64_t clock__boot_offset(void);
 uint64_t clock__real(void);
 /* Wall clock minus boot time, from the closest of several readings. */
 int64_t clock__boot_to_real(void);

@@ -139,9 +139,36 @@ static uint64_t now(clockid_t id)
 	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
 }
 
+/* The kernel stamps events with its own clock; ours may be set off (time_namespaces(7)). */
+static int64_t read_boot_offset(void)
+{
+	long long s = 0, ns = 0;
+	char *buf, *p;
+
+	if (file__read("/proc/self/timens_offsets", 4096, &buf) < 0)
+		return 0;
+	p = strstr(buf, "boottime");
+	if (p && sscanf(p + 8, "%lld %lld", &s, &ns) != 2)
+		s = ns = 0;
+	free(buf);
+	return (int64_t)s * 1000000000 + ns;
+}
+
+int64_t clock__boot_offset(void)
+{
+	static _Atomic bool known;
+	static _Atomic int64_t offset;
+
+	if (!known) {
+		offset = read_boot_offset();
+		known = true;
+	}
+	return offset;
+}
+
 uint64_t clock__boot(void)
 {
-	return now(CLOCK_BOOTTIME);
+	return now(CLOCK_BOOTTIME) - (uint64_t)clock__boot_offset();
 }
 
 uint64_t clock__real(void)

@@ -35,6 +35,13 @@ uint32_t proc__nspid(pid_t pid);
 /* Value of a variable of the process's initial environment, malloced; NULL if unset. */
 char *proc__env(pid_t pid, const char *name);
 
+/* ---- where memtap itself runs ---- */
+
+/* Inode of its PID namespace, whose numbers it reads and prints; 0 = the initial one. */
+uint32_t pidns__own(void);
+/* In another user namespace capabilities do not reach BPF and perf events. */
+bool userns__is_initial(void);
+
 /* ---- finding ---- */
 
 /* fn for each process of the host until it returns non-zero; returns that. */
