@@ -246,6 +246,18 @@ class Containers(RootTest):
     def test_time_namespace(self):
         """A container that was moved here has another time since boot; that of the files is the kernel's."""
         self.need('-T', '--boottime', '100000')
+        job = self.job('--seconds', 1, '--rate', 1500, start=False, prefix=['unshare', '-T', '--boottime', '100000'])
+        rec = self.record('-p', job.pid)
+        job.go()
+        self.assertEqual(job.finish(), 0, job.stderr())
+        result = rec.ended()
+        self.known = {job.truth_base: T.read(job.truth_base)}
+        for r in self.known[job.truth_base]:
+            r['t0'], r['t1'] = r['t0'] - 100000 * 10**9, r['t1'] - 100000 * 10**9
+        self.agree(result, job)
+
+    def test_memtap_in_a_time_namespace(self):
+        self.need('-T', '--boottime', '100000')
         job = self.job('--seconds', 1, '--rate', 1500, start=False)
         rec = self.record('-p', job.pid, prefix=['unshare', '-T', '--boottime', '100000'])
         job.go()

@@ -74,8 +74,10 @@ static int scan_other(void *ctx, pid_t pid)
 	} else {
 		/* Everything mapped anywhere; what could be loaded only for NPU processes. */
 		proc__each_mapping(pid, scan__mapping, &c);
-		if (c.mapped)
+		if (c.mapped) {
 			scan__process(&c);
+			session__check_unseen(e->s, pid);
+		}
 	}
 	scan__free(&c);
 	return 0;
@@ -138,6 +140,7 @@ int session__probe_targets(struct session *s)
 		scan__ahead(&c);
 		scan__free(&c);
 	}
+	session__check_unseen(s, 0);
 out:
 	hmap__free(&have);
 	return err;
@@ -231,5 +234,7 @@ void session__on_map(void *ctx, const struct map_event *e)
 	if (f && f->attached && s->t_attached && e->time > s->t_attached &&
 	    f->attach_time > e->time)
 		note_late(s, e->path, e->pid, f->attach_time - e->time);
+	else if (f && f->overlay && f->attached)
+		session__check_unseen(s, e->pid);
 	close(fd);
 }

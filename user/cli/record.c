@@ -287,7 +287,7 @@ static const char *make_default_dir(void)
 
 static bool incomplete(const struct session *s)
 {
-	return s->lost_total || s->n_late || s->mapwatch_lost || s->pool_unseen ||
+	return s->lost_total || s->n_late || s->n_unseen || s->mapwatch_lost || s->pool_unseen ||
 	       s->probes_failed || s->life_lost;
 }
 
@@ -352,6 +352,7 @@ out:
 	hmap__free(&s->loss_seen);
 	hmap__free(&s->segments_said);
 	hmap__free(&s->told);
+	session__free_unseen(s);
 	free(s->checks);
 	while (s->n_late)
 		free(s->late[--s->n_late].path);

@@ -48,10 +48,8 @@ int scan__mapping(void *ctx, const struct mapping *m)
 		return 0;
 	fd = mapping__open(c->pid, m);
 	if (fd < 0) {
-		uint32_t start;
-
-		/* Not when the process has just ended. */
-		if (wanted && !proc__start(c->pid, &start))
+		/* `record` looks at what could not be probed when all is attached. */
+		if (wanted && !c->told)
 			pr_warn("%s (pid %d): mapped, but cannot be opened: %s; needs "
 				"CAP_CHECKPOINT_RESTORE (man memtap, CAPABILITIES)",
 				m->path, (int)c->pid, strerror(-fd));
@@ -72,8 +70,11 @@ static int on_file(void *ctx, pid_t pid, const char *path, int fd)
 {
 	struct scan *c = ctx;
 
+	const char *base = path_base(path);
+
 	(void)pid;
 	c->ahead++;
+	hmap__put(&c->names, (struct hkey){ hash__bytes(base, strlen(base), 0), 0 }, NULL);
 	probe_fd(c, fd, path);
 	follow(c, fd, path);
 	return 0;

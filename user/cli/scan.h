@@ -18,7 +18,7 @@ struct scan {
 	struct finder *finder;
 	uint64_t last_ino;
 	uint32_t last_dev[2];
-	struct hmap names; /* base names mapped already */
+	struct hmap names; /* base names mapped already or found ahead */
 	bool only_missing; /* other processes' files: only names the targets lack */
 	struct hmap *have;
 };

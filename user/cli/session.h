@@ -49,6 +49,13 @@ struct late_lib {
 	uint64_t gap_ns;
 };
 
+/* A library that is mapped and cannot be probed: see unseen.c. */
+struct unseen_lib {
+	char *path;
+	pid_t pid;
+	const char *why; /* static text */
+};
+
 struct session {
 	struct record_opts opts;
 	struct features features;
@@ -72,6 +79,9 @@ struct session {
 	size_t n_targets; /* initial ones */
 	struct late_lib *late;
 	size_t n_late;
+	struct unseen_lib *unseen;
+	size_t n_unseen;
+	struct hmap unseen_said; /* (path, pid) */
 	uint64_t mapwatch_lost;
 
 	/* PTA self-check, by file number */
@@ -114,6 +124,10 @@ void session__rescan(struct session *s);
 bool session__alive(struct session *s);
 int session__spawn(struct session *s);
 int session__release(struct session *s);
+
+/* unseen.c: are the probes in what the targets (0) or one process have mapped? */
+void session__check_unseen(struct session *s, pid_t pid);
+void session__free_unseen(struct session *s);
 
 /* segments.c: processes of which only the driver's segments are seen. */
 bool session__only_segments(struct session *s, pid_t pid);

@@ -218,7 +218,7 @@ void session__summary(struct session *s)
 	long rss;
 
 	collect(s);
-	if (s->opts.quiet && !s->lost_total && !s->pool_unseen && !s->life_lost)
+	if (s->opts.quiet && !s->lost_total && !s->pool_unseen && !s->life_lost && !s->n_unseen)
 		return;
 	session__account(s, &a);
 	model__counts(s->model, &c);
@@ -266,6 +266,9 @@ void session__summary(struct session *s)
 		fprintf(f, "  late library %s (pid %d): probed %.1f ms after it was mapped\n",
 			cli__text(s->late[i].path), (int)s->late[i].pid,
 			(double)s->late[i].gap_ns / 1e6);
+	for (i = 0; i < s->n_unseen; i++)
+		fprintf(f, "  calls not seen of %s (pid %d): %s\n", cli__text(s->unseen[i].path),
+			(int)s->unseen[i].pid, s->unseen[i].why);
 	for (i = 0; (pf = prober__file(s->prober, i)); i++)
 		if (pf->withdrawn)
 			fprintf(f, "  withdrawn: probe of the allocator in %s: %s; then %s\n",
@@ -353,6 +356,15 @@ static void json_probes(struct session *s, cJSON *top)
 		cJSON_AddStringToObject(o, "path", cli__text(s->late[i].path));
 		cJSON_AddNumberToObject(o, "pid", s->late[i].pid);
 		add_u64(o, "gap_ns", s->late[i].gap_ns);
+		cJSON_AddItemToArray(arr, o);
+	}
+	arr = cJSON_AddArrayToObject(top, "unseen_libraries");
+	for (i = 0; i < s->n_unseen; i++) {
+		cJSON *o = cJSON_CreateObject();
+
+		cJSON_AddStringToObject(o, "path", cli__text(s->unseen[i].path));
+		cJSON_AddNumberToObject(o, "pid", s->unseen[i].pid);
+		cJSON_AddStringToObject(o, "why", s->unseen[i].why);
 		cJSON_AddItemToArray(arr, o);
 	}
 }
