@@ -8,6 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
+void scan__tell_unprobed(const char *path, pid_t pid, int err)
+{
+	pr_warn("%s (pid %d): cannot be probed: %s", path, (int)pid,
+		err == -ENOEXEC ? "not an ELF file of 64 bits" : strerror(-err));
+}
+
 static void probe_fd(struct scan *c, int fd, const char *path)
 {
 	int r = prober__add(c->prober, fd, path, c->pid);
@@ -15,8 +21,12 @@ static void probe_fd(struct scan *c, int fd, const char *path)
 	if (r > 0)
 		c->added++;
 	else if (r < 0)
-		pr_warn("%s (pid %d): cannot be probed: %s", path, (int)c->pid,
-			r == -ENOEXEC ? "not an ELF file of 64 bits" : strerror(-r));
+		scan__tell_unprobed(path, c->pid, r);
+}
+
+static bool interrupted(struct scan *c)
+{
+	return c->s && session__interrupted(c->s);
 }
 
 /* Where a file leads by its RUNPATH. */
@@ -30,6 +40,16 @@ static void follow(struct scan *c, int fd, const char *path)
 	elf_image__close(img);
 }
 
+/* Mapped since notices are missing, by a process that is traced. */
+static void note_if_late(struct scan *c, int fd, const char *path)
+{
+	const struct probed_file *f = prober__file_of(c->prober, fd);
+
+	if (f && f->attached && f->attach_time > c->s->rescan_began &&
+	    session__traces(c->s, c->pid))
+		session__note_late(c->s, f, path, c->pid, c->s->rescan_since);
+}
+
 int scan__mapping(void *ctx, const struct mapping *m)
 {
 	struct scan *c = ctx;
@@ -38,6 +58,8 @@ int scan__mapping(void *ctx, const struct mapping *m)
 	struct hkey k = { hash__bytes(base, strlen(base), 0), 0 };
 	int fd;
 
+	if (interrupted(c))
+		return -EINTR;
 	if (m->ino == c->last_ino && m->dev_major == c->last_dev[0] &&
 	    m->dev_minor == c->last_dev[1])
 		return 0;
@@ -49,7 +71,7 @@ int scan__mapping(void *ctx, const struct mapping *m)
 	fd = mapping__open(c->pid, m);
 	if (fd < 0) {
 		/* `record` looks at what could not be probed when all is attached. */
-		if (wanted && !c->told)
+		if (wanted && !c->s)
 			pr_warn("%s (pid %d): mapped, but cannot be opened: %s; needs "
 				"CAP_CHECKPOINT_RESTORE (man memtap, CAPABILITIES)",
 				m->path, (int)c->pid, strerror(-fd));
@@ -59,6 +81,8 @@ int scan__mapping(void *ctx, const struct mapping *m)
 		c->mapped++;
 		hmap__put(&c->names, k, NULL);
 		probe_fd(c, fd, m->path);
+		if (c->s && c->s->rescan_since)
+			note_if_late(c, fd, m->path);
 	}
 	if (c->finder && !m->outside)
 		follow(c, fd, m->path);
@@ -69,10 +93,11 @@ int scan__mapping(void *ctx, const struct mapping *m)
 static int on_file(void *ctx, pid_t pid, const char *path, int fd)
 {
 	struct scan *c = ctx;
-
 	const char *base = path_base(path);
 
 	(void)pid;
+	if (interrupted(c))
+		return -EINTR;
 	c->ahead++;
 	hmap__put(&c->names, (struct hkey){ hash__bytes(base, strlen(base), 0), 0 }, NULL);
 	probe_fd(c, fd, path);
@@ -121,8 +146,8 @@ static void tell(struct scan *c, const char *trouble)
 {
 	bool fresh = true;
 
-	if (c->told)
-		hmap__put(c->told, (struct hkey){ hash__bytes(trouble, strlen(trouble), 0), 0 },
+	if (c->s)
+		hmap__put(&c->s->told, (struct hkey){ hash__bytes(trouble, strlen(trouble), 0), 0 },
 			  &fresh);
 	if (fresh)
 		pr_warn("%s; libraries that pid %d loads from there are probed only when they are "
@@ -139,8 +164,8 @@ static int search(struct scan *c)
 	return finder__open(c->pid, libs, n, &c->finder);
 }
 
-/* `err` is of the search: there is no finder then. */
-static void run(struct scan *c, int err)
+/* `err` is of the search: there is no finder then. 0 or -EINTR. */
+static int run(struct scan *c, int err)
 {
 	if (err && err != -ESRCH)
 		pr_warn("pid %d: its root directory cannot be entered: %s; libraries that it loads "
@@ -148,27 +173,25 @@ static void run(struct scan *c, int err)
 			(int)c->pid, strerror(-err),
 			err == -EACCES ? "; needs CAP_SYS_PTRACE (man memtap, CAPABILITIES)" : "");
 	if (err)
-		return;
+		return 0;
 	if (c->command)
 		follow_command(c);
-	finder__run(c->finder, on_file, c);
+	err = finder__run(c->finder, on_file, c);
 	if (finder__trouble(c->finder))
 		tell(c, finder__trouble(c->finder));
+	return err;
 }
 
-void scan__ahead(struct scan *c)
+int scan__ahead(struct scan *c)
 {
-	run(c, search(c));
+	return run(c, search(c));
 }
 
 int scan__process(struct scan *c)
 {
 	int search_err = search(c), err = proc__each_mapping(c->pid, scan__mapping, c);
 
-	if (err < 0)
-		return err;
-	run(c, search_err);
-	return 0;
+	return err < 0 ? err : run(c, search_err);
 }
 
 bool process__is_static(pid_t pid)

@@ -143,7 +143,7 @@ static int plan(struct batch *b, const struct probe_def *d, struct probe_report 
 	bool fresh;
 	int err;
 
-	err = site__entry(b->img, vaddr, d->nargs, 0, &s);
+	err = site__entry(b->img, vaddr, d->nargs, b->pr->f->emu, &s);
 	if (err) {
 		snprintf(rep->why, sizeof(rep->why), "no file offset for its address: %s",
 			 strerror(-err));
@@ -168,6 +168,7 @@ static int plan(struct batch *b, const struct probe_def *d, struct probe_report 
 	snprintf(rep->insn, sizeof(rep->insn), "%s", s.insn);
 	taken = hmap__put(&b->offsets, (struct hkey){ s.off, (uint64_t)d->fn }, &fresh);
 	if (taken && !fresh) {
+		rep->same = true;
 		snprintf(rep->why, sizeof(rep->why), "the same code as another probe");
 		return -EALREADY;
 	}
