@@ -76,6 +76,17 @@ class Namespaces(BasicTest):
             self.stop(job)
         return result, old, new
 
+    def told(self, result, pid):
+        """What is not seen stands in the summary, on a row, and in a warning."""
+        unseen = {(os.path.basename(u['path']), u['pid']) for u in result.summary['unseen_libraries']}
+        self.assertIn(('libascend_hal.so', pid), unseen)
+        self.assertEqual({p for _, p in unseen}, {pid})
+        self.assertRegex(result.stderr, rf'libascend_hal.so \(pid {pid}\): mapped, but its calls are not seen')
+        self.assertIn('calls not seen of', result.stderr)
+        rows = [r for r in result.rows if r['type'] == 'LOST' and r['device'] == 'N/A']
+        self.assertEqual({(os.path.basename(r['attr']['library']), r['pid']) for r in rows}, unseen)
+        self.assertEqual({(r['attr']['reason'], r['attr']['count']) for r in rows}, {('unseen library', 'N/A')})
+
     def not_alone(self, result):
         """A breakpoint tells not whose it is: another memtap of this machine may have put it there."""
         names = []
@@ -113,11 +124,7 @@ class Namespaces(BasicTest):
         result, old, new = self.two(lambda path: os.chmod(path, 0o700))
         self.not_alone(result)
         self.agree(result, new, from_start=False, rc=3)
-        unseen = {(os.path.basename(u['path']), u['pid']) for u in result.summary['unseen_libraries']}
-        self.assertIn(('libascend_hal.so', old.pid), unseen)
-        self.assertEqual({pid for _, pid in unseen}, {old.pid})
-        self.assertRegex(result.stderr, rf'libascend_hal.so \(pid {old.pid}\): mapped, but its calls are not seen')
-        self.assertIn('calls not seen of', result.stderr)
+        self.told(result, old.pid)
 
     def test_changed_in_an_overlay_while_it_is_traced(self):
         """The other way round: the new process has the new file, and the probes are in the old one."""
@@ -134,9 +141,7 @@ class Namespaces(BasicTest):
         self.stop(old)
         self.not_alone(result)
         self.agree(result, old, from_start=False, rc=3)
-        unseen = {(os.path.basename(u['path']), u['pid']) for u in result.summary['unseen_libraries']}
-        self.assertIn(('libascend_hal.so', new.pid), unseen)
-        self.assertEqual({pid for _, pid in unseen}, {new.pid})
+        self.told(result, new.pid)
 
     def inside(self, name, truth, *between):
         """A shell in PID namespaces of its own: starts a job, traces it, prints the job's PID there."""

@@ -55,7 +55,10 @@ struct gap {
 struct unseen_lib {
 	char *path;
 	pid_t pid;
+	uint32_t start; /* of the process, 0 = not known */
+	uint64_t since; /* boot time */
 	const char *why; /* static text */
+	bool told; /* by a row */
 };
 
 struct session {
@@ -157,6 +160,8 @@ void session__free_gaps(struct session *s);
 
 /* unseen.c: are the probes in what the targets (0) or one process have mapped? */
 void session__check_unseen(struct session *s, pid_t pid);
+/* Their LOST rows, when the recording has ended. */
+void session__unseen_rows(struct session *s, uint64_t now);
 void session__free_unseen(struct session *s);
 
 /* segments.c: processes of which only the driver's segments are seen. */

@@ -12,6 +12,7 @@
 static void add(struct session *s, const char *path, pid_t pid, const char *why)
 {
 	struct hkey k = { hash__bytes(path, strlen(path), 0), (uint64_t)pid };
+	struct unseen_lib u = { .pid = pid, .since = clock__boot(), .why = why };
 	bool fresh = false;
 	void *p;
 
@@ -22,7 +23,11 @@ static void add(struct session *s, const char *path, pid_t pid, const char *why)
 	if (!p)
 		return;
 	s->unseen = p;
-	s->unseen[s->n_unseen++] = (struct unseen_lib){ strdup(path), pid, why };
+	u.path = strdup(path);
+	if (!u.path)
+		return;
+	(void)proc__start(pid, &u.start);
+	s->unseen[s->n_unseen++] = u;
 }
 
 /* What the kernel puts in the place of a probed instruction. */
@@ -109,6 +114,28 @@ void session__check_unseen(struct session *s, pid_t pid)
 		prev = &key;
 		c.pid = (pid_t)key;
 		proc__each_mapping(c.pid, check_mapping, &c);
+	}
+}
+
+void session__unseen_rows(struct session *s, uint64_t now)
+{
+	size_t i;
+
+	for (i = 0; i < s->n_unseen; i++) {
+		struct unseen_lib *u = &s->unseen[i];
+		struct lost_row row = { .reason = "unseen library",
+					.probe = "all",
+					.library = u->path,
+					.tgid = u->start ? (uint32_t)u->pid : 0,
+					.start = u->start,
+					.device = -1,
+					.count = LOST_UNKNOWN,
+					.first = MT_MAX(u->since, s->t_attached),
+					.last = s->t_stop,
+					.now = now };
+
+		if (!u->told)
+			u->told = model__lost(s->model, &row);
 	}
 }
 
