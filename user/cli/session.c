@@ -70,17 +70,6 @@ static int write_cfg(struct session *s)
 	return bpf_map_update_elem(s->cfg_fd, &zero, &s->cfg, BPF_ANY) ? -errno : 0;
 }
 
-/* Inode of our PID namespace, which the programs look for in a task's list; 0 = the initial one. */
-static uint32_t pidns_inum(void)
-{
-	struct stat st;
-
-	/* The initial namespace has a fixed number: include/linux/proc_ns.h PROC_PID_INIT_INO. */
-	if (stat("/proc/self/ns/pid", &st) || st.st_ino == 0xEFFFFFFCU)
-		return 0;
-	return (uint32_t)st.st_ino;
-}
-
 static unsigned int classes(const struct record_opts *o)
 {
 	unsigned int c = CLASS_SYSTEM | CLASS_MSTX;
@@ -147,7 +136,7 @@ static int setup(struct session *s)
 	s->cfg.all = s->opts.all;
 	s->cfg.self = (uint32_t)getpid();
 	s->cfg.follow = s->opts.follow;
-	s->cfg.pidns_inum = pidns_inum();
+	s->cfg.pidns_inum = pidns__own();
 	s->cfg.wake_bytes = po.ring_bytes / 4;
 	s->cfg.stopped = 1; /* until all probes are attached: the window has one beginning */
 	err = write_cfg(s);

@@ -53,6 +53,16 @@ struct gap {
 	bool told; /* by a row */
 };
 
+/* A library that is mapped and cannot be probed: see unseen.c. */
+struct unseen_lib {
+	char *path;
+	pid_t pid;
+	uint32_t start; /* of the process, 0 = not known */
+	uint64_t since; /* boot time */
+	const char *why; /* static text */
+	bool told; /* by a row */
+};
+
 struct session {
 	struct record_opts opts;
 	struct features features;
@@ -81,6 +91,9 @@ struct session {
 	size_t n_later;
 	struct hmap later_seen; /* files that it was about, by number */
 	size_t functions_unseen; /* of them, never found */
+	struct unseen_lib *unseen;
+	size_t n_unseen;
+	struct hmap unseen_said; /* (path, pid) */
 	uint64_t mapwatch_lost;
 	uint64_t rescan_since, rescan_began; /* notices are missing since; 0 = no rescan */
 
@@ -92,6 +105,8 @@ struct session {
 		} report, functions;
 	} * checks;
 	size_t n_checks;
+
+	struct hmap told; /* places that cannot be looked through, see scan.c */
 
 	bool pool_unseen; /* for some time or wholly: a withdrawn probe, only segments */
 	struct hmap segments_said; /* file numbers, see segments.c */
@@ -152,6 +167,12 @@ void session__note_unwatched(struct session *s, uint64_t since);
 /* LOST rows of the gaps that end before now. */
 void session__gap_rows(struct session *s, uint64_t now);
 void session__free_gaps(struct session *s);
+
+/* unseen.c: are the probes in what the targets (0) or one process have mapped? */
+void session__check_unseen(struct session *s, pid_t pid);
+/* Their LOST rows, when the recording has ended. */
+void session__unseen_rows(struct session *s, uint64_t now);
+void session__free_unseen(struct session *s);
 
 /* segments.c: processes of which only the driver's segments are seen. */
 bool session__only_segments(struct session *s, pid_t pid);

@@ -38,7 +38,7 @@ void session__collect(struct session *s)
 
 bool session__incomplete(const struct session *s)
 {
-	return s->lost_total || s->n_gaps || s->mapwatch_lost || s->pool_unseen ||
+	return s->lost_total || s->n_gaps || s->n_unseen || s->mapwatch_lost || s->pool_unseen ||
 	       s->probes_failed || s->life_lost || s->functions_unseen;
 }
 
@@ -305,6 +305,9 @@ void session__summary(struct session *s)
 		fprintf(f, "  mapping notices lost: %" PRIu64 "\n", s->mapwatch_lost);
 	print_gaps(s, f);
 	later__print(s, f);
+	for (i = 0; i < s->n_unseen; i++)
+		fprintf(f, "  calls not seen of %s (pid %d): %s\n", cli__text(s->unseen[i].path),
+			(int)s->unseen[i].pid, s->unseen[i].why);
 	for (i = 0; (pf = prober__file(s->prober, i)) && i < s->n_checks; i++) {
 		print_doubted(pf, &s->checks[i].report, f);
 		print_doubted(pf, &s->checks[i].functions, f);

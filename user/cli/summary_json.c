@@ -125,6 +125,15 @@ static void json_gaps(struct session *s, cJSON *top)
 			cJSON_AddStringToObject(o, "functions", g->functions);
 		cJSON_AddItemToArray(g->functions ? functions : g->path ? late : unwatched, o);
 	}
+	late = cJSON_AddArrayToObject(top, "unseen_libraries");
+	for (i = 0; i < s->n_unseen; i++) {
+		cJSON *o = cJSON_CreateObject();
+
+		cJSON_AddStringToObject(o, "path", cli__text(s->unseen[i].path));
+		cJSON_AddNumberToObject(o, "pid", s->unseen[i].pid);
+		cJSON_AddStringToObject(o, "why", s->unseen[i].why);
+		cJSON_AddItemToArray(late, o);
+	}
 }
 
 static void json_pools(struct session *s, cJSON *top)
