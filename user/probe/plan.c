@@ -195,9 +195,14 @@ static int plan(struct batch *b, const struct probe_def *d, struct probe_report 
 		return add_req(b, d, d->prog, ATTACH_ENTRY, s.off,
 			       new_site(b, &own, rep->symbol, pair, s.sp_off, false));
 	case PROBE_EXITS:
-		snprintf(rep->insn, sizeof(rep->insn), "ret");
+		err = add_rets(b, d, rep, prog_name(d->prog, 'r'), vaddr, pair);
+		if (err)
+			return err;
+		/* Nothing sits at the entry. */
+		rep->off = b->reqs[b->n - 1].off;
 		rep->cost = "emulated";
-		return add_rets(b, d, rep, prog_name(d->prog, 'r'), vaddr, pair);
+		snprintf(rep->insn, sizeof(rep->insn), "ret");
+		return 0;
 	case PROBE_RETS:
 		err = add_rets(b, d, rep, prog_name(d->prog, 'r'), vaddr, pair);
 		if (err)
