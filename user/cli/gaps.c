@@ -29,36 +29,39 @@ static struct gap *same_library(struct session *s, const struct gap *g)
 	for (i = s->n_gaps; i-- > 0;) {
 		struct gap *o = &s->gaps[i];
 
-		if (o->path && !o->functions && o->pid == g->pid && o->last == g->last &&
-		    !strcmp(o->path, g->path))
+		if (o->path && !o->functions && o->pid == g->pid &&
+		    (o->last == g->last || (o->never && g->never)) && !strcmp(o->path, g->path))
 			return o;
 	}
 	return NULL;
 }
 
-/* 0: the process is gone, and the row stands at any. */
+/* Start time of a process that may have ended; 0: the row will stand at any process. */
 static uint32_t start_of(struct session *s, pid_t pid)
 {
 	struct mt_target t;
-	uint32_t start = 0;
+	uint32_t start;
 
 	if (target__is(s, pid, &t))
 		return t.start;
-	(void)proc__start(pid, &start);
-	return start;
+	return proc__start(pid, &start) ? model__start(s->model, (uint32_t)pid) : start;
 }
 
 void session__note_late(struct session *s, const struct probed_file *f, const char *path, pid_t pid,
 			uint64_t mapped)
 {
+	uint64_t end = s->t_stop ? s->t_stop : UINT64_MAX;
 	struct gap g = { .path = strdup(path),
 			 .pid = pid,
+			 .never = !f,
 			 .first = MT_MAX(mapped, s->t_attached),
-			 .last = f->attach_time },
+			 .last = MT_MIN(f ? f->attach_time : clock__boot(), end) },
 		   *same;
 
-	if (!g.path)
+	if (!g.path || g.first >= g.last) {
+		free(g.path);
 		return;
+	}
 	same = same_library(s, &g);
 	if (same) {
 		same->first = MT_MIN(same->first, g.first);
@@ -66,9 +69,14 @@ void session__note_late(struct session *s, const struct probed_file *f, const ch
 		return;
 	}
 	g.start = start_of(s, pid);
-	pr_warn("%s: mapped by pid %d without notice: probed %.1f ms later, calls before are "
-		"missing",
-		path, (int)pid, (double)(g.last - g.first) / 1e6);
+	if (f)
+		pr_warn("%s: mapped by pid %d without notice: probed %.1f ms later, calls before "
+			"are missing",
+			path, (int)pid, (double)(g.last - g.first) / 1e6);
+	else
+		pr_warn("%s: mapped by pid %d, which ended before the file could be looked at: its "
+			"calls are missing",
+			path, (int)pid);
 	if (!add(s, &g))
 		free(g.path);
 }
@@ -91,7 +99,8 @@ void session__note_functions(struct session *s, const struct probed_file *f, con
 
 void session__note_unwatched(struct session *s, uint64_t since)
 {
-	struct gap g = { .first = MT_MAX(since, s->t_attached), .last = clock__boot() };
+	struct gap g = { .first = MT_MAX(since, s->t_attached),
+			 .last = s->t_stop ? s->t_stop : clock__boot() };
 	struct gap *o = s->n_gaps ? &s->gaps[s->n_gaps - 1] : NULL;
 
 	if (o && !o->path && !o->told) {

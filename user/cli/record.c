@@ -421,6 +421,8 @@ out:
 	free(o->names);
 	hmap__free(&s->loss_seen);
 	hmap__free(&s->segments_said);
+	hmap__free(&s->told);
+	session__free_unseen(s);
 	session__free_checks(s);
 	session__free_gaps(s);
 	later__free(s);

@@ -38,7 +38,7 @@ void session__collect(struct session *s)
 
 bool session__incomplete(const struct session *s)
 {
-	return s->lost_total || s->n_gaps || s->mapwatch_lost || s->pool_unseen ||
+	return s->lost_total || s->n_gaps || s->n_unseen || s->mapwatch_lost || s->pool_unseen ||
 	       s->probes_failed || s->life_lost || s->functions_unseen;
 }
 
@@ -198,7 +198,10 @@ static void print_gaps(const struct session *s, FILE *f)
 	for (i = 0; i < s->n_gaps; i++) {
 		const struct gap *g = &s->gaps[i];
 
-		if (g->functions)
+		if (g->never)
+			fprintf(f, "  library %s (pid %d): mapped, and never probed\n",
+				cli__text(g->path), (int)g->pid);
+		else if (g->functions)
 			fprintf(f,
 				"  late Python functions of %s (pid %d): %s; calls of the %.1f ms "
 				"before they were probed may be missing\n",
@@ -302,6 +305,9 @@ void session__summary(struct session *s)
 		fprintf(f, "  mapping notices lost: %" PRIu64 "\n", s->mapwatch_lost);
 	print_gaps(s, f);
 	later__print(s, f);
+	for (i = 0; i < s->n_unseen; i++)
+		fprintf(f, "  calls not seen of %s (pid %d): %s\n", cli__text(s->unseen[i].path),
+			(int)s->unseen[i].pid, s->unseen[i].why);
 	for (i = 0; (pf = prober__file(s->prober, i)) && i < s->n_checks; i++) {
 		print_doubted(pf, &s->checks[i].report, f);
 		print_doubted(pf, &s->checks[i].functions, f);

@@ -117,12 +117,22 @@ static void json_gaps(struct session *s, cJSON *top)
 			cJSON_AddStringToObject(o, "path", cli__text(g->path));
 			cJSON_AddNumberToObject(o, "pid", g->pid);
 			add_u64(o, "gap_ns", g->last - g->first);
+			cJSON_AddBoolToObject(o, "probed", !g->never);
 		}
 		add_u64(o, "first_boot_ns", g->first);
 		add_u64(o, "last_boot_ns", g->last);
 		if (g->functions)
 			cJSON_AddStringToObject(o, "functions", g->functions);
 		cJSON_AddItemToArray(g->functions ? functions : g->path ? late : unwatched, o);
+	}
+	late = cJSON_AddArrayToObject(top, "unseen_libraries");
+	for (i = 0; i < s->n_unseen; i++) {
+		cJSON *o = cJSON_CreateObject();
+
+		cJSON_AddStringToObject(o, "path", cli__text(s->unseen[i].path));
+		cJSON_AddNumberToObject(o, "pid", s->unseen[i].pid);
+		cJSON_AddStringToObject(o, "why", s->unseen[i].why);
+		cJSON_AddItemToArray(late, o);
 	}
 }
 

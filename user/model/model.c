@@ -160,6 +160,16 @@ bool model__knows(const struct model *m, uint32_t tgid, uint32_t start)
 	return find(m, tgid, start);
 }
 
+uint32_t model__start(const struct model *m, uint32_t tgid)
+{
+	size_t i;
+
+	for (i = m->n_procs; i-- > 0;)
+		if (m->procs[i]->tgid == tgid)
+			return m->procs[i]->start;
+	return 0;
+}
+
 void model__segments(struct model *m, uint32_t tgid, uint32_t start)
 {
 	struct process *p = find(m, tgid, start);

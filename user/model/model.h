@@ -172,6 +172,8 @@ void model__free(struct model *m);
 int model__process(struct model *m, uint32_t tgid, uint32_t start, uint64_t time);
 /* Was this process met? */
 bool model__knows(const struct model *m, uint32_t tgid, uint32_t start);
+/* Start time of the youngest process of this number that was met, also of one that has ended; 0. */
+uint32_t model__start(const struct model *m, uint32_t tgid);
 /* Nothing shows the tensors of this process: rows of its segments are to say so. */
 void model__segments(struct model *m, uint32_t tgid, uint32_t start);
 /* One event, in time order (EVF_LATE excepted). 0 or -ENOMEM. */

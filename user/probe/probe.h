@@ -38,6 +38,8 @@ size_t elf_image__build_id(const struct elf_image *img, uint8_t id[BUILD_ID_MAX]
 const char *elf_image__soname(const struct elf_image *img);
 const char *elf_image__needed(const struct elf_image *img, size_t i);
 const char *elf_image__runpath(const struct elf_image *img);
+/* Does it name a dynamic linker (PT_INTERP)? A statically linked program does not. */
+bool elf_image__interp(const struct elf_image *img);
 
 /*
  * Address of a defined function symbol: .dynsym first, then .symtab; the

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 #include <unistd.h>
 
 #include "probe/pymethod.h"
@@ -221,15 +220,6 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-#define OVERLAYFS_MAGIC 0x794c7630 /* linux/magic.h OVERLAYFS_SUPER_MAGIC */
-
-static bool on_overlay(int fd)
-{
-	struct statfs fs;
-
-	return !fstatfs(fd, &fs) && fs.f_type == OVERLAYFS_MAGIC;
-}
-
 /*
  * Several overlays, and the file system below, show one file under different
  * device numbers; a uprobe sits on the file below, once for all. Elsewhere a
@@ -248,7 +238,7 @@ static bool same_file(const struct probed_file *f, const struct stat *st, bool o
 
 const struct probed_file *prober__file_of(const struct prober *pr, int fd)
 {
-	bool overlay = on_overlay(fd);
+	bool overlay = fd__on_overlay(fd);
 	struct stat st;
 	size_t i;
 
@@ -302,7 +292,7 @@ int prober__add(struct prober *pr, int fd, const char *path, pid_t pid)
 	f->size = (uint64_t)st.st_size;
 	f->mtime = st.st_mtim;
 	f->ctime = st.st_ctim;
-	f->overlay = on_overlay(fd);
+	f->overlay = fd__on_overlay(fd);
 	pr->files[pr->n_files++] = f;
 	for (i = 0; i < n; i++)
 		if ((defs[i].klass & pr->opts.classes) && !fnmatch(defs[i].lib, base, FNM_EXTMATCH))
