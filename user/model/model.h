@@ -129,6 +129,8 @@ enum rule {
 	RULE_SEGMENT, /* workspace: its segment, not its use */
 	RULE_STATE, /* devices, streams, names: learnt, not shown */
 	RULE_OTHER_POOL, /* MindSpore's pools of the host */
+	RULE_NOT_FREED, /* MindSpore: still in use by a stream, or not of the pool */
+	RULE_PART, /* MindSpore: rests of blocks cut apart, the end of the call that does it */
 	RULE_FILTERED, /* --events, --level, --device */
 	RULE_WITHDRAWN, /* the self-check of its probe failed */
 	RULE_DOUBTED, /* the same for one process: what it tells makes no sense */

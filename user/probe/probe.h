@@ -96,6 +96,23 @@ struct pta_derived {
  */
 int pta__derive(struct elf_image *img, struct pta_derived *out);
 
+/* ---- the statistics of MindSpore's pools ---- */
+
+/* Where a pool object has its statistics, in words of 8 bytes but for `at`; -1 = nowhere. */
+struct mspool_stats {
+	unsigned int at[2]; /* offsets of pointers to them in the pool, 0 = none */
+	int used; /* bytes in use */
+	int reserved; /* bytes reserved that are no mapped part of an address range */
+	int besides; /* the part of them that is reserved besides such a range */
+};
+
+/*
+ * From the code of the pool's own TotalUsedMemStatistics and TotalMemStatistics
+ * (ascend-abi.md 2.10); `older`: of DynamicMemPoolBestFit. 0; -ENOENT when there
+ * are no such functions, -ENOTSUP when their code is not understood.
+ */
+int mspool__derive(struct elf_image *img, bool older, struct mspool_stats *out);
+
 /*
  * Functions of a Python extension module, found by the names in its method
  * table: a RELATIVE slot that points at the string `method`, the next word is
@@ -250,13 +267,14 @@ enum probe_kind {
 	PROBE_ENTRY, /* entry only */
 	PROBE_CALL, /* entry and return: C functions that no exception leaves */
 	PROBE_RETS, /* entry and `ret` sites: C++ */
+	PROBE_EXITS, /* `ret` sites only: a result is wanted, not the call */
 	PROBE_PYTHON, /* Python method: entry, and `ret` sites for the guard */
 };
 
 struct probe_def {
 	const char *lib; /* fnmatch pattern of the file's base name */
 	const char *symbol[3]; /* first one present wins; the rest NULL */
-	const char *prog; /* program, without _e, _r, _s for PROBE_CALL and PROBE_RETS */
+	const char *prog; /* program, without _e, _r, _s but for PROBE_ENTRY and PROBE_PYTHON */
 	uint8_t kind; /* enum probe_kind */
 	uint8_t nargs; /* integer arguments that the site must keep */
 	uint8_t klass; /* CLASS_* */

@@ -301,6 +301,13 @@ int prober__add(struct prober *pr, int fd, const char *path, pid_t pid)
 			};
 	b.file = f;
 	b.py_minor = pymethod__python_minor(path, pid);
+	for (i = 0; i < f->n_reports && !is_ms_pool(f->reports[i].def->fn); i++)
+		;
+	if (i < f->n_reports) {
+		/* Where it does not work out the sums of the rows stand for the pool's own. */
+		(void)mspool__derive(b.img, false, &b.ms[0]);
+		(void)mspool__derive(b.img, true, &b.ms[1]);
+	}
 	batch__run(&b, fd);
 	pta__settle(pr, f, fd);
 	methods__settle(&b, fd);

@@ -45,6 +45,7 @@ struct batch {
 	struct hmap offsets; /* (offset, kind) taken: aliases are one site */
 	bool full;
 	char site_why[96]; /* of the function being planned: why it got no site number */
+	struct mspool_stats ms[2]; /* of MindSpore's pools: the newer one, the older one */
 	enum batch_what what;
 };
 
@@ -52,6 +53,12 @@ struct batch {
 static inline bool is_pta_function(unsigned int fn)
 {
 	return fn == MT_FN_PTA_ALLOC || fn == MT_FN_PTA_FREE;
+}
+
+/* Methods of MindSpore's pools that tell the pool's totals. */
+static inline bool is_ms_pool(unsigned int fn)
+{
+	return fn == MT_FN_MS_ALLOC || fn == MT_FN_MS_FREE || fn == MT_FN_MS_PART;
 }
 
 /* What is taken away together: the allocator's report, its functions, all the rest. */
