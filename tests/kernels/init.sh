@@ -47,7 +47,10 @@ run main --threads 2 --devices 2 --steps 12
 run ranks --threads 1 --ranks 2 --steps 8 --layout b
 MEMTAP_DISABLE=multi,session,cookie,sleepable run plain --threads 2 --steps 8 --late-dlopen 1
 echo "TESTS-RUN"
-cd /tmp/out && tar c . | gzip -9 | base64 >/dev/ttyS1
+# The second serial port: the first 16550 where the console is another kind (arm64).
+port=/dev/ttyS1
+[ "$(uname -m)" = aarch64 ] && port=/dev/ttyS0
+cd /tmp/out && tar c . | gzip -9 | base64 >$port
 sync
 sleep 1
 poweroff -f
