@@ -19,7 +19,8 @@ Usage: scripts/quickstart.sh [--real] [--seconds N] [-o DIR]
 
 Installs what is missing, builds memtap, starts a training job in the background,
 attaches to its PID, records for some seconds (5), prints the summary with the peak of
-each pool and the paths of the files.
+each pool and the paths of the files, and holds the files against the ground truth that the
+simulated job writes of itself.
 
   --real        real PyTorch + torch_npu on simulated CANN libraries (downloads the
                 wheels from the Python package index once, about 900 MB, and keeps
@@ -42,10 +43,11 @@ say "building in build/"
 build_in "$top/build" -Dtests=false
 out=${keep:-$PWD/memtap-quickstart-$(date +%Y%m%d%H%M%S)}
 log=$(mktemp)
+truth=$(mktemp -d)
 job=
 cleanup() {
 	[ -z "$job" ] || { kill -9 "$job" 2>/dev/null; wait "$job" 2>/dev/null; } || true
-	rm -f "$log"
+	rm -rf "$log" "$truth"
 }
 trap cleanup EXIT
 
@@ -55,7 +57,8 @@ if [ "$real" ]; then
 	"$run" "$top/tests/real/programs/quickstart.py" >"$log" 2>&1 &
 else
 	say "starting the simulated training job"
-	"$top/build/tests/sim/sim-train" --seconds $((seconds + 60)) --threads 2 --devices 2 --rate 4000 --quiet >"$log" 2>&1 &
+	"$top/build/tests/sim/sim-train" --seconds $((seconds + 60)) --threads 2 --devices 2 --rate 4000 --quiet \
+		--truth "$truth/job" >"$log" 2>&1 &
 fi
 job=$!
 for _ in $(seq 600); do
@@ -66,7 +69,13 @@ done
 pid=$(awk '/READY/ {print $2; exit}' "$log")
 sleep 1
 say "the job runs as PID $pid; attaching: memtap record -p $pid -d $seconds -o $out"
-"$top/build/memtap" record -p "$pid" -d "$seconds" -o "$out"
+"$top/build/memtap" record -p "$pid" -d "$seconds" -o "$out" --summary-json "$out/summary.json"
 say "first rows of the dump"
 head -n 6 "$out"/dump/leaks_dump_*.csv | cut -c 1-150
+if [ -z "$real" ]; then
+	say "the files against what the job wrote down of itself"
+	kill "$job" && wait "$job" || { cat "$log" >&2; echo "quickstart.sh: the job failed" >&2; exit 1; }
+	job=
+	"$top/tests/live/hold.py" "$out" "$truth/job"
+fi
 say "done; the job was never touched and is ended now. On a real host: build/memtap record -p PID"

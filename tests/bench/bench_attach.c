@@ -8,6 +8,7 @@
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 
 #include "base/base.h"
 #include "memtap/event.h"
+#include "probe/calibrate.h"
 #include "probe/probe.h"
 
 #define N 100
@@ -27,7 +29,8 @@
 #endif
 __asm__(".text\n.altmacro\n"
 	".macro bench_one i\n.globl bench_fn_\\i\n.type bench_fn_\\i, %function\n"
-	"bench_fn_\\i:\n.cfi_startproc\n" BODY ".cfi_endproc\n.size bench_fn_\\i, . - bench_fn_\\i\n"
+	"bench_fn_\\i:\n.cfi_startproc\n" BODY
+	".cfi_endproc\n.size bench_fn_\\i, . - bench_fn_\\i\n"
 	".p2align 4\n.endm\n"
 	".set n, 0\n.rept 100\nbench_one %n\n.set n, n + 1\n.endr\n.noaltmacro\n");
 
@@ -85,13 +88,57 @@ static double floor_of(struct progs *p, const struct features *f, int fd,
 	return ms;
 }
 
+/* When the last breakpoint has left this process, which has the probed file mapped. */
+struct watch {
+	const volatile uint8_t *at[2 * N];
+	uint8_t planted[2 * N];
+	size_t n;
+	uint64_t gone; /* ns, 0 = never */
+};
+
+static void watch__begin(struct watch *w, const struct attach_req *r, size_t n)
+{
+	const uint8_t *text = (const uint8_t *)(uintptr_t)floor_of;
+	uint64_t off = 0;
+	size_t i;
+
+	memset(w, 0, sizeof(*w));
+	if (self__file_offset(text, &off))
+		return;
+	for (i = 0; i < n; i++) {
+		w->at[i] = text - off + r[i].off;
+		w->planted[i] = *w->at[i];
+	}
+	w->n = n;
+}
+
+static void *watch__run(void *arg)
+{
+	struct watch *w = arg;
+	uint64_t end = clock__boot() + 10000000000ULL;
+	size_t left;
+
+	do {
+		size_t i;
+
+		usleep(100);
+		for (i = left = 0; i < w->n; i++)
+			left += *w->at[i] == w->planted[i];
+	} while (left && clock__boot() < end);
+	if (!left && w->n)
+		w->gone = clock__boot();
+	return NULL;
+}
+
 static int round_of(const struct features *f, int fd)
 {
 	struct progs_opts po = { .ring_bytes = 1u << 20 };
 	static struct attach_req r[2 * N];
 	struct progs *p = NULL;
 	struct attach *a;
-	uint64_t t0 = clock__boot(), t1, t2, t3;
+	struct watch w;
+	pthread_t thread;
+	uint64_t t0 = clock__boot(), t1, t2, t3, attached;
 	size_t n, failed;
 	int err = progs__load(&po, f, &p);
 
@@ -101,13 +148,21 @@ static int round_of(const struct features *f, int fd)
 	a = attach__new(p, f);
 	err = plan(p, fd, features__has(f, FEAT_SESSION), r, &n);
 	failed = err ? 0 : attach__file(a, fd, r, n);
+	attached = clock__boot();
+	watch__begin(&w, r, err ? 0 : n);
+	err = err ? err : -pthread_create(&thread, NULL, watch__run, &w);
+	if (err)
+		goto out;
 	t2 = clock__boot();
 	attach__detach(a);
 	t3 = clock__boot();
-	if (!err && !failed)
-		printf("load\t%.2f\nattach\t%.2f\ndetach\t%.2f\nfloor\t%.2f\n",
-		       (double)(t1 - t0) / 1e6, (double)(t2 - t1) / 1e6, (double)(t3 - t2) / 1e6,
+	pthread_join(thread, NULL);
+	if (!failed)
+		printf("load\t%.2f\nattach\t%.2f\ndetach\t%.2f\ngone\t%.2f\nfloor\t%.2f\n",
+		       (double)(t1 - t0) / 1e6, (double)(attached - t1) / 1e6,
+		       (double)(t3 - t2) / 1e6, w.gone ? (double)(w.gone - t2) / 1e6 : -1,
 		       floor_of(p, f, fd, r));
+out:
 	attach__free(a);
 	progs__free(p);
 	return failed ? -EINVAL : err;

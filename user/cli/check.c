@@ -123,6 +123,7 @@ static void check_features(struct report *r, struct features *f)
 	for (i = 0; i < FEAT_MAX; i++)
 		say(r, feature__name((enum feature)i), feature__text(f->state[i], buf, sizeof(buf)),
 		    f->state[i] == 1 ? NULL : needed_for((enum feature)i));
+	say(r, "more emulated instructions", features__emulated(f, buf, sizeof(buf)), NULL);
 }
 
 static void check_load(struct report *r, const struct features *f)

@@ -249,6 +249,8 @@ int cmd_probes(int argc, char **argv)
 		features__probe(&f);
 		if (progs__load(&po, &f, &progs))
 			return EXIT_FAIL;
+	} else {
+		features__calibrate(&f);
 	}
 	l.prober = prober__new(progs, &f, &opts);
 	if (!l.prober)

@@ -5,7 +5,6 @@
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <linux/bpf.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "probe/calibrate.h"
 #include "probe/kernel.h"
 
 static const struct {
@@ -91,43 +91,15 @@ static void perf_target(void)
 {
 }
 
-/* The end of a uprobe waits for a grace period, 10 to 100 ms: not ours to wait for. */
-static void *close_later(void *arg)
+static int try_perf(int *fd)
 {
-	close((int)(intptr_t)arg);
-	return NULL;
-}
+	uint64_t off;
 
-static int perf_verdict(int fd)
-{
-	pthread_t t;
-
-	if (fd < 0 || pthread_create(&t, NULL, close_later, (void *)(intptr_t)fd))
-		return verdict(fd);
-	pthread_detach(t);
-	return 1;
-}
-
-static int try_perf(void)
-{
-	struct {
-		uint64_t want, off;
-	} at = { (uint64_t)(uintptr_t)perf_target, 0 };
-	unsigned long long start, end, off;
-	char *maps, *line, *save = NULL, perm[8];
-	int fd;
-
-	if (file__read("/proc/self/maps", 1u << 20, &maps) < 0)
+	*fd = -1;
+	if (self__file_offset((const void *)(uintptr_t)perf_target, &off))
 		return 0;
-	for (line = strtok_r(maps, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
-		if (sscanf(line, "%llx-%llx %7s %llx", &start, &end, perm, &off) == 4 &&
-		    at.want >= start && at.want < end)
-			at.off = at.want - start + off;
-	free(maps);
-	if (!at.off)
-		return 0;
-	fd = kernel__perf_uprobe("/proc/self/exe", at.off, false);
-	return perf_verdict(fd);
+	*fd = kernel__perf_uprobe("/proc/self/exe", off, false);
+	return *fd < 0 ? verdict(*fd) : 1;
 }
 
 static bool disabled(const char *name)
@@ -145,13 +117,21 @@ static bool disabled(const char *name)
 	return false;
 }
 
+void features__calibrate(struct features *f)
+{
+	f->emu = disabled("emulation") ? 0 : calibrate();
+}
+
 void features__probe(struct features *f)
 {
-	int i;
+	int perf, i;
 
 	f->state[FEAT_BTF] = access("/sys/kernel/btf/vmlinux", R_OK) == 0 ? 1 : 0;
 	f->state[FEAT_RINGBUF] = try_ringbuf();
-	f->state[FEAT_PERF_UPROBE] = try_perf();
+	f->state[FEAT_PERF_UPROBE] = try_perf(&perf);
+	features__calibrate(f);
+	if (perf >= 0)
+		close__later(perf);
 	f->state[FEAT_COOKIE] = verdict(load(BPF_FUNC_get_attach_cookie, 0, 0));
 	f->state[FEAT_SLEEPABLE] = verdict(load(0, 0, BPF_F_SLEEPABLE));
 	f->state[FEAT_MULTI] = try_multi(MT_BPF_TRACE_UPROBE_MULTI);
@@ -167,6 +147,11 @@ void features__probe(struct features *f)
 bool features__has(const struct features *f, enum feature x)
 {
 	return f->state[x] == 1;
+}
+
+const char *features__emulated(const struct features *f, char *buf, size_t n)
+{
+	return calibrate__text(f->emu, buf, n);
 }
 
 const char *feature__text(int state, char *buf, size_t n)

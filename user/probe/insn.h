@@ -35,6 +35,7 @@ struct insn {
 	unsigned int len;
 	enum insn_kind kind;
 	bool emulated; /* by the kernels of all supported releases */
+	unsigned int emu; /* or by those only that calibration found to: a SITE_EMU_* bit */
 	uint64_t target; /* of direct branches and calls */
 
 	/* only when decoded in full */

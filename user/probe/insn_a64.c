@@ -13,6 +13,8 @@
 #include <string.h>
 #include <elf.h>
 
+#include "probe/probe.h"
+
 static uint32_t bits(uint32_t w, int hi, int lo)
 {
 	return (w >> lo) & ((2u << (hi - lo)) - 1);
@@ -95,6 +97,7 @@ static void branch(uint32_t w, struct insn *o)
 		set_text(o, "blra");
 	} else if (w == 0xd503201f) {
 		o->kind = INSN_NOP;
+		o->emu = SITE_EMU_NOP;
 		set_text(o, "nop");
 	} else if ((w & 0xfffff01f) == 0xd503201f) { /* hints: bti, paciasp, yield … */
 		uint32_t op = bits(w, 11, 5);
@@ -221,6 +224,8 @@ static void memory(uint32_t w, struct insn *o)
 		int64_t imm = sext(bits(w, 21, 15), 7) * (1LL << scale);
 
 		load = w >> 22 & 1;
+		if ((w & 0xffc07fff) == 0xa9807bfd) /* stp x29, x30, [sp, #imm]! */
+			o->emu = SITE_EMU_STP;
 		o->mem_size = 2u << scale;
 		o->mem_disp = mode == 1 ? 0 : imm; /* 1: post-index */
 		if (load && !simd) {

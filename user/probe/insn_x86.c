@@ -8,6 +8,8 @@
 #include <elf.h>
 #include <Zydis/Zydis.h>
 
+#include "probe/probe.h"
+
 static const ZydisDecoder *decoder(void)
 {
 	static ZydisDecoder d;
@@ -75,8 +77,10 @@ static void classify(const uint8_t *p, const ZydisDecodedInstruction *z, struct 
 		if (out->emulated)
 			out->kind = INSN_NOP;
 		else if (z->opcode_map == ZYDIS_OPCODE_MAP_0F && z->opcode == 0x1f &&
-			 !has_prefix(z, 0x2e)) /* is_prefix_bad of the kernel */
+			 !has_prefix(z, 0x2e)) { /* is_prefix_bad of the kernel */
 			out->kind = INSN_NOP_N;
+			out->emu = SITE_EMU_MULTINOP;
+		}
 		break;
 	case ZYDIS_CATEGORY_SYSCALL:
 	case ZYDIS_CATEGORY_SYSRET:
@@ -102,8 +106,9 @@ static void classify(const uint8_t *p, const ZydisDecodedInstruction *z, struct 
 		break;
 	case ZYDIS_MNEMONIC_ENDBR64:
 	case ZYDIS_MNEMONIC_ENDBR32:
-		/* A nop to the processor, but no kernel emulates it. */
+		/* A nop to the processor, but no kernel known emulates it. */
 		out->kind = INSN_OTHER;
+		out->emu = z->mnemonic == ZYDIS_MNEMONIC_ENDBR64 ? SITE_EMU_ENDBR : 0;
 		break;
 	case ZYDIS_MNEMONIC_PUSH:
 		if (one && (z->opcode & 0xf8) == 0x50) {
@@ -115,8 +120,10 @@ static void classify(const uint8_t *p, const ZydisDecodedInstruction *z, struct 
 		break;
 	}
 	/* is_prefix_bad of the kernel: a lock or old segment prefix cannot be probed. */
-	if (has_prefix(z, 0xf0))
+	if (has_prefix(z, 0xf0)) {
 		out->emulated = false;
+		out->emu = 0;
+	}
 }
 
 static int reg64(ZydisRegister r)

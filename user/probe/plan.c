@@ -143,7 +143,7 @@ static int plan(struct batch *b, const struct probe_def *d, struct probe_report 
 	bool fresh;
 	int err;
 
-	err = site__entry(b->img, vaddr, d->nargs, 0, &s);
+	err = site__entry(b->img, vaddr, d->nargs, b->pr->f->emu, &s);
 	if (err) {
 		snprintf(rep->why, sizeof(rep->why), "no file offset for its address: %s",
 			 strerror(-err));

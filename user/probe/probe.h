@@ -120,6 +120,8 @@ struct site {
  */
 #define SITE_EMU_MULTINOP 0x1 /* x86: multi-byte nops (found by calibration) */
 #define SITE_EMU_NOP 0x2 /* arm64: nop (6.13) */
+#define SITE_EMU_ENDBR 0x4 /* x86: endbr64 (no release known; found by calibration) */
+#define SITE_EMU_STP 0x8 /* arm64: push of x29, x30 (the same) */
 
 /*
  * Site for an entry probe of the function at vaddr whose argument registers
@@ -153,11 +155,16 @@ enum feature {
 
 struct features {
 	int state[FEAT_MAX]; /* 1 works, 0 the kernel says no, -errno not permitted */
+	unsigned int emu; /* SITE_EMU_*: instructions this kernel emulates besides the common ones */
 };
 
 void features__probe(struct features *f);
+/* Only f->emu, which the choice of sites needs: 0 where it may not be tried. */
+void features__calibrate(struct features *f);
 bool features__has(const struct features *f, enum feature x);
 const char *feature__name(enum feature x);
+/* The words of f->emu, "none" for 0; in buf. */
+const char *features__emulated(const struct features *f, char *buf, size_t n);
 /* "yes", "no (kernel)", "not permitted: …", "switched off"; static or in buf. */
 const char *feature__text(int state, char *buf, size_t n);
 

@@ -13,13 +13,15 @@
 /* Entries of one jump table looked at; more do not fit a hand-written switch. */
 #define MAX_TABLE 4096
 
-static bool is_emulated(const struct elf_image *img, const struct insn *in, unsigned int emu)
+/*
+ * Behind the entry no nop of five bytes: 6.18 may rewrite it to a call, which
+ * writes below sp where a leaf function may have put something (tracers.md R72).
+ */
+static bool is_emulated(const struct insn *in, unsigned int emu, bool at_entry)
 {
-	if (in->emulated)
-		return true;
-	if (in->kind == INSN_NOP_N)
-		return emu & SITE_EMU_MULTINOP;
-	return in->kind == INSN_NOP && img->machine == EM_AARCH64 && (emu & SITE_EMU_NOP);
+	if (in->kind == INSN_NOP_N && in->len == 5 && !at_entry)
+		return false;
+	return in->emulated || (in->emu & emu);
 }
 
 static int fill(const struct elf_image *img, const struct insn *in, int sp_off, enum site_cost cost,
@@ -44,7 +46,7 @@ static bool walk(const struct elf_image *img, uint64_t vaddr, uint64_t end, uint
 		n = p ? MT_MIN(n, end - vaddr) : 0;
 		if (!p || insn__decode(img->machine, INSN_FULL, p, n, vaddr, in))
 			return false;
-		if (is_emulated(img, in, emu))
+		if (is_emulated(in, emu, !i))
 			return true;
 		if (in->kind != INSN_OTHER && in->kind != INSN_NOP && in->kind != INSN_NOP_N &&
 		    in->kind != INSN_PUSH)
@@ -164,6 +166,6 @@ int site__entry(struct elf_image *img, uint64_t vaddr, int nargs, unsigned int e
 		goto stay;
 	return fill(img, &in, sp_off, SITE_EMULATED, out);
 stay:
-	return fill(img, &entry, 0, is_emulated(img, &entry, emu) ? SITE_EMULATED : SITE_STEPPED,
+	return fill(img, &entry, 0, is_emulated(&entry, emu, true) ? SITE_EMULATED : SITE_STEPPED,
 		    out);
 }

@@ -4,6 +4,7 @@
 #define SIM_EMIT_H
 
 #include "memory_usage.h"
+#include "mstx_memory.h"
 #include "../truth/sim_truth.h"
 #if SIM_LAYOUT == LAYOUT_C10
 #include "c10.h"
@@ -79,6 +80,13 @@ __attribute__((always_inline)) inline void memory(const Record &r)
 	u.total_reserved = r.reserved;
 	u.total_active = r.active;
 	u.stream_ptr = r.stream;
+#if SIM_LAYOUT >= LAYOUT_C
+	/* Not for a block that goes back to the pool later than its user freed it. */
+	if (__builtin_expect(torch_npu::mstx_memory::enabled(), 0) &&
+	    r.type != torch_npu::profiler::MemoryDataType::MEMORY_BLOCK_FREE)
+		torch_npu::mstx_memory::record(static_cast<int>(r.component), r.device, r.ptr,
+					       is_malloc ? r.size : -r.size, r.reserved);
+#endif
 	if (__builtin_expect(torch_npu::profiler::spoil_from != 0, 0))
 		torch_npu::profiler::spoil(u);
 	torch_npu::profiler::reportMemoryDataToNpuProfiler(u);

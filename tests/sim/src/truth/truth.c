@@ -28,9 +28,9 @@ struct chunk {
 
 struct stored {
 	struct sim_truth_rec r;
-	uint32_t len; /* of this item with its name, a multiple of 8 */
+	uint32_t len; /* of this item with its texts, a multiple of 8 */
 	uint32_t namelen; /* with the terminating zero; 0: no name */
-	char name[];
+	char name[]; /* and behind it r.fn: the library that holds it may be gone at the end */
 };
 
 struct thread_log {
@@ -83,7 +83,7 @@ static struct thread_log *log_new(void)
 void sim_truth_put(const struct sim_truth_rec *rec)
 {
 	struct thread_log *l = mine;
-	size_t nl = 0, len, used;
+	size_t nl = 0, fl = strlen(rec->fn) + 1, len, used;
 	struct stored *s;
 	struct chunk *c;
 
@@ -94,7 +94,7 @@ void sim_truth_put(const struct sim_truth_rec *rec)
 	}
 	if (rec->name)
 		nl = strnlen(rec->name, NAME_MAX_) + 1;
-	len = (sizeof(*s) + nl + 7) & ~(size_t)7;
+	len = (sizeof(*s) + nl + fl + 7) & ~(size_t)7;
 	c = l->last;
 	used = atomic_load_explicit(&c->used, memory_order_relaxed);
 	if (used + len > CHUNK_BYTES - sizeof(*c)) {
@@ -115,6 +115,7 @@ void sim_truth_put(const struct sim_truth_rec *rec)
 		memcpy(s->name, rec->name, nl - 1);
 		s->name[nl - 1] = '\0';
 	}
+	memcpy(s->name + nl, rec->fn, fl);
 	atomic_store_explicit(&c->used, used + len, memory_order_release);
 	return;
 drop:
@@ -173,8 +174,9 @@ static void out_rec(struct out *o, const struct stored *s, pid_t pid, pid_t tid)
 
 	if (o->n + OUT_ROOM > OUT_BYTES)
 		out_flush(o);
-	PUT(o, "{\"fn\":\"%s\",\"pid\":%d,\"tid\":%d,\"t0\":%llu,\"t1\":%llu,\"args\":[", r->fn,
-	    (int)pid, (int)tid, (unsigned long long)r->t0, (unsigned long long)r->t1);
+	PUT(o, "{\"fn\":\"%s\",\"pid\":%d,\"tid\":%d,\"t0\":%llu,\"t1\":%llu,\"args\":[",
+	    s->name + s->namelen, (int)pid, (int)tid, (unsigned long long)r->t0,
+	    (unsigned long long)r->t1);
 	for (i = 0; i < r->nargs; i++)
 		PUT(o, "%s%llu", i ? "," : "", (unsigned long long)r->args[i]);
 	PUT(o, "]");
