@@ -294,9 +294,11 @@ int prober__add(struct prober *pr, int fd, const char *path, pid_t pid)
 	pr->files[pr->n_files++] = f;
 	for (i = 0; i < n; i++)
 		if ((defs[i].klass & pr->opts.classes) && !fnmatch(defs[i].lib, base, FNM_EXTMATCH))
-			f->reports[f->n_reports++] = (struct probe_report){
-				.def = &defs[i], .cost = "-", .how = "-", .state = "missing"
-			};
+			f->reports[f->n_reports++] = (struct probe_report){ .def = &defs[i],
+									    .cost = "-",
+									    .returns = "-",
+									    .how = "-",
+									    .state = "missing" };
 	b.file = f;
 	b.py_minor = python_minor(path, pid);
 	batch__run(&b, fd);
@@ -357,5 +359,7 @@ size_t prober__attached(const struct prober *pr)
 
 const char *prober__mechanism(const struct prober *pr)
 {
-	return pr->attach ? attach__mechanism(pr->attach) : "none";
+	const char *s = features__mechanism(pr->f);
+
+	return s ? s : "none";
 }
