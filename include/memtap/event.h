@@ -238,7 +238,7 @@ struct mt_cfg {
 	__u32 follow;       /* 1: children of targets become targets */
 	__u32 pidns_inum;   /* inode of memtap's PID namespace, 0 = the initial one */
 	__u64 cgroup_id;    /* 0: no cgroup filter */
-	__u32 cgroup_level; /* depth of that cgroup below the root */
+	__u32 cgroup_level; /* its depth below the root + 1; 0 until the programs have found it */
 	__u32 stopped;      /* 1: the window is over, nothing more is seen */
 	__u64 wake_bytes;   /* wake the reader when this much waits in the ring */
 };
@@ -299,5 +299,6 @@ _Static_assert(sizeof(struct mt_inflight_key) == 16, "inflight key");
  */
 #define MT_MAX_SITES 4096
 #define MT_MAX_MAINS 64 /* programs that stubs go on to */
+#define MT_CGROUP_DEPTH 32 /* levels of cgroups that are looked at */
 
 #endif

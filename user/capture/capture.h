@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/base.h"
 #include "memtap/event.h"
 #include "probe/probe.h"
 
@@ -95,6 +96,41 @@ enum pta_layout pta_learner__feed(struct pta_learner *l, const struct mt_pta *r)
 const char *pta__implausible(const struct mt_pta *r, enum pta_layout layout);
 /* The same for a call of DeviceCachingAllocator::malloc or ::free. */
 const char *pta__implausible_call(const struct mt_call *c);
+
+/* ---- whom to believe, of those that run one file ---- */
+
+/* What the records of one process were. */
+struct pta_voice {
+	uint32_t tgid, start;
+	uint32_t seen; /* looked at, and plausible */
+	const char *wrong; /* its record that was not; static text */
+	struct pta_learner learner;
+};
+
+/* Zero-initialise. */
+struct pta_judge {
+	struct hmap by_process; /* (tgid, start) -> index in voices */
+	struct pta_voice *voices;
+	size_t n, last;
+	uint32_t right, wrong; /* processes */
+	enum pta_layout layout; /* that the first one taught that was right */
+};
+
+enum pta_judgement {
+	PTA_BELIEVED,
+	PTA_DOUBTED, /* of a process that told nonsense before: to be dropped */
+	PTA_NEWLY_DOUBTED, /* the first nonsense of a process, while as many others are right */
+	PTA_NONSENSE, /* the same, and most tell nonsense: the probe is in the wrong place */
+};
+
+/* A record; `known`: its layout as the code says; *layout: to decode with, if it is believed. */
+enum pta_judgement pta_judge__report(struct pta_judge *j, const struct mt_pta *r,
+				     enum pta_layout known, enum pta_layout *layout);
+/* The same for the functions of the allocator. */
+enum pta_judgement pta_judge__call(struct pta_judge *j, const struct mt_call *r);
+/* The process has a new program. */
+void pta_judge__forget(struct pta_judge *j, uint32_t tgid, uint32_t start);
+void pta_judge__free(struct pta_judge *j);
 
 /* ---- drain ---- */
 

@@ -57,6 +57,8 @@ static int scan_other(void *ctx, pid_t pid)
 	struct scan c = { .s = e->s, .pid = pid, .only_missing = e->only_missing, .have = e->have };
 	struct mt_target t;
 
+	if (session__interrupted(e->s))
+		return -EINTR;
 	if (pid == getpid() || (e->only_missing && target__is(e->s, pid, &t)))
 		return 0;
 	if (e->only_missing) {
@@ -78,7 +80,8 @@ int session__probe_targets(struct session *s)
 	uint32_t key, *prev = NULL;
 	size_t n_libs;
 	const char *const *libs = catalogue__libs(&n_libs);
-	size_t found = 0;
+	const struct probed_file *f;
+	size_t found = 0, i;
 	pid_t stranger = 0;
 	int err = 0;
 
@@ -94,6 +97,10 @@ int session__probe_targets(struct session *s)
 		while (hmap__next(&c.names, &pos, &k, NULL))
 			hmap__put(&have, k, NULL);
 		found += c.mapped + c.ahead;
+		if (err == -EINTR) {
+			scan__free(&c);
+			goto out;
+		}
 		if (!is_named(s, c.pid) || s->t_attached) {
 			err = 0;
 		} else if (err == -EACCES || err == -EPERM) {
@@ -126,37 +133,27 @@ int session__probe_targets(struct session *s)
 		proc__each_candidate(c.pid, libs, n_libs, NULL, 0, scan__candidate, &c);
 		scan__free(&c);
 	}
+	if (session__interrupted(s)) {
+		err = -EINTR;
+		goto out;
+	}
+	for (i = 0; (f = prober__file(s->prober, i)); i++)
+		if (f->segments)
+			session__segments_left(s, f);
 out:
 	hmap__free(&have);
 	return err;
 }
 /* ---- later: new mappings ---- */
 
-static void note_late(struct session *s, const char *path, pid_t pid, uint64_t gap)
+void session__rescan(struct session *s, uint64_t since)
 {
-	void *p = realloc(s->late, (s->n_late + 1) * sizeof(*s->late));
-
-	pr_warn("%s: mapped by pid %d without notice: probed %.1f ms later, calls before are "
-		"missing",
-		path, (int)pid, (double)gap / 1e6);
-	if (!p)
-		return;
-	s->late = p;
-	s->late[s->n_late++] = (struct late_lib){ strdup(path), pid, gap };
-}
-
-/* Notices of new mappings were lost: what they told of must be looked for. */
-void session__rescan(struct session *s)
-{
-	const struct probed_file *f;
-	size_t before = 0, i;
-
-	while (prober__file(s->prober, before))
-		before++;
+	s->rescan_since = since;
+	s->rescan_began = clock__boot();
+	session__find_names(s);
 	session__probe_targets(s);
-	for (i = before; (f = prober__file(s->prober, i)); i++)
-		if (f->attached && f->attach_time > s->t_attached)
-			note_late(s, f->path, 0, f->attach_time - s->t_attached);
+	s->rescan_since = 0;
+	session__note_unwatched(s, since);
 }
 
 /* The dynamic linker is mapped once an exec: a new program has begun. */
@@ -172,9 +169,16 @@ static int same_pid(void *ctx, pid_t pid)
 }
 
 /* A process that has entered the cgroup since the start. */
-static bool in_cgroup(struct session *s, pid_t pid)
+static bool in_cgroup(const struct session *s, pid_t pid)
 {
 	return s->opts.cgroup && cgroup__each(s->opts.cgroup, same_pid, &pid) == 1;
+}
+
+bool session__traces(struct session *s, pid_t pid)
+{
+	struct mt_target t;
+
+	return target__is(s, pid, &t) || s->opts.all || in_cgroup(s, pid);
 }
 
 void session__on_map(void *ctx, const struct map_event *e)
@@ -183,41 +187,41 @@ void session__on_map(void *ctx, const struct map_event *e)
 	const char *base = path_base(e->path);
 	struct scan c = { .s = s, .pid = e->pid };
 	struct mapping m;
-	struct mt_target t;
 	const struct probed_file *f;
-	bool wanted, ours;
-	int fd;
+	bool wanted;
+	int fd, err;
 
 	if (e->pid == getpid() || e->path[0] != '/')
 		return;
 	wanted = catalogue__wants(base) && !path__is_stub(e->path);
 	if (!wanted && !is_linker(base))
 		return;
-	ours = target__is(s, e->pid, &t);
 	if (!wanted) {
+		bool ours = session__traces(s, e->pid);
 		size_t i;
 
 		for (i = 0; !ours && i < s->opts.n_names; i++)
 			if (proc__named(e->pid, s->opts.names[i]))
 				ours = !target__add(s, e->pid);
-		if (ours || s->opts.all)
+		if (ours)
 			scan__process(&c);
 		scan__free(&c);
 		return;
 	}
-	if (!ours && !s->opts.all && !in_cgroup(s, e->pid))
+	if (!session__traces(s, e->pid))
 		return;
 	m = (struct mapping){ .start = e->start, .end = e->start + e->len, .path = e->path };
 	fd = mapping__open(e->pid, &m);
 	if (fd < 0)
 		return;
-	prober__add(s->prober, fd, e->path, e->pid);
+	err = prober__add(s->prober, fd, e->path, e->pid);
+	if (err < 0)
+		pr_warn("%s (pid %d): cannot be probed: %s", e->path, (int)e->pid, strerror(-err));
 	f = prober__file_of(s->prober, fd);
 	if (f && f->segments)
 		session__segments_of(s, e->pid, f);
 	/* Now, or while its program was being looked through: later than it was mapped. */
-	if (f && f->attached && s->t_attached && e->time > s->t_attached &&
-	    f->attach_time > e->time)
-		note_late(s, e->path, e->pid, f->attach_time - e->time);
+	if (f && f->attached && f->attach_time > MT_MAX(e->time, s->t_attached))
+		session__note_late(s, f, e->path, e->pid, e->time);
 	close(fd);
 }

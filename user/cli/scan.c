@@ -54,6 +54,16 @@ static void probe_fd(struct scan *c, int fd, const char *path)
 		pr_warn("%s (pid %d): cannot be probed: %s", path, (int)c->pid, strerror(-r));
 }
 
+/* Mapped since notices are missing, by a process that is traced. */
+static void note_if_late(struct scan *c, int fd, const char *path)
+{
+	const struct probed_file *f = prober__file_of(c->s->prober, fd);
+
+	if (f && f->attached && f->attach_time > c->s->rescan_began &&
+	    session__traces(c->s, c->pid))
+		session__note_late(c->s, f, path, c->pid, c->s->rescan_since);
+}
+
 int scan__mapping(void *ctx, const struct mapping *m)
 {
 	struct scan *c = ctx;
@@ -63,6 +73,8 @@ int scan__mapping(void *ctx, const struct mapping *m)
 	struct hkey k = { hash__bytes(base, strlen(base), 0), 0 };
 	int fd;
 
+	if (session__interrupted(c->s))
+		return -EINTR;
 	if (m->ino == c->last_ino)
 		return 0;
 	c->last_ino = m->ino;
@@ -75,6 +87,8 @@ int scan__mapping(void *ctx, const struct mapping *m)
 		c->mapped++;
 		hmap__put(&c->names, k, NULL);
 		probe_fd(c, fd, m->path);
+		if (c->s->rescan_since)
+			note_if_late(c, fd, m->path);
 	}
 	if (!c->only_missing && !elf_image__open_fd(fd, m->path, &img)) {
 		add_runpath(c, elf_image__runpath(img), m->path);
@@ -87,8 +101,10 @@ int scan__mapping(void *ctx, const struct mapping *m)
 int scan__candidate(void *ctx, pid_t pid, const char *path)
 {
 	struct scan *c = ctx;
-	int fd = proc__open(pid, path);
+	int fd = session__interrupted(c->s) ? -EINTR : proc__open(pid, path);
 
+	if (fd == -EINTR)
+		return fd;
 	if (fd < 0)
 		return 0;
 	c->ahead++;
@@ -117,9 +133,8 @@ int scan__process(struct scan *c)
 	if (err < 0)
 		return err;
 	libs = catalogue__libs(&n);
-	proc__each_candidate(c->pid, libs, n, (const char *const *)c->dirs, c->n_dirs,
-			     scan__candidate, c);
-	return 0;
+	return proc__each_candidate(c->pid, libs, n, (const char *const *)c->dirs, c->n_dirs,
+				    scan__candidate, c);
 }
 
 /* A command that has not begun yet: its file, by the rules of execvp(3). */

@@ -21,7 +21,7 @@ struct scan {
 	struct hmap *have;
 };
 
-/* Everything that a process has mapped or could load is probed. 0 or -errno. */
+/* Everything that a process has mapped or could load is probed. 0 or -errno (-EINTR: a signal). */
 int scan__process(struct scan *c);
 /* What the command of `-- CMD` will load, before it is executed. */
 void scan__command(struct scan *c, const char *name);
@@ -32,6 +32,8 @@ void scan__free(struct scan *c);
 
 /* Is a process in the set that the programs filter by? */
 bool target__is(struct session *s, pid_t pid, struct mt_target *t);
+/* Is a process traced, also by -a and --cgroup? */
+bool session__traces(struct session *s, pid_t pid);
 /* Into that set. 0 or -errno (-ESRCH: it has gone). */
 int target__add(struct session *s, pid_t pid);
 /* Last component of a path. */

@@ -4,12 +4,10 @@
 
 #include <bpf/bpf.h>
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <sys/timerfd.h>
@@ -132,6 +130,10 @@ static int setup(struct session *s)
 	err = out__open(&oo, &s->out);
 	if (err)
 		return err;
+	/* Now and not earlier: it may lie in the folder that was made just now. */
+	err = s->opts.summary_json ? summary_json__check(s->opts.summary_json) : 0;
+	if (err)
+		return err;
 	err = progs__load(&po, &s->features, &s->progs);
 	if (err)
 		return err;
@@ -167,9 +169,8 @@ static int setup(struct session *s)
 
 static int attach(struct session *s)
 {
+	const char *env = getenv("MEMTAP_MAPWATCH_PAGES");
 	uint64_t t0 = clock__boot();
-	const struct probed_file *f;
-	size_t i;
 	int err;
 
 	s->t_attaching = t0;
@@ -179,7 +180,8 @@ static int attach(struct session *s)
 		pr_err("attaching to process lifecycle: %s", strerror(-err));
 		return err;
 	}
-	err = mapwatch__open(&s->watch);
+	/* tests: a small ring, which loses notices */
+	err = mapwatch__open(&s->watch, env ? strtoul(env, NULL, 10) : 0);
 	if (err)
 		pr_warn("new mappings cannot be watched: %s; libraries loaded later are only "
 			"probed if "
@@ -193,15 +195,14 @@ static int attach(struct session *s)
 	err = session__find_targets(s);
 	if (err)
 		return err;
+	if (session__interrupted(s))
+		return -EINTR;
 	err = write_cfg(s);
 	if (err)
 		return err;
 	err = session__probe_targets(s);
 	if (err)
 		return err;
-	for (i = 0; (f = prober__file(s->prober, i)); i++)
-		if (f->segments)
-			session__segments_left(s, f);
 	s->cfg.stopped = 0;
 	err = write_cfg(s);
 	if (err)
@@ -211,25 +212,36 @@ static int attach(struct session *s)
 	return 0;
 }
 
+/* Whom they are for. A name and a cgroup also stand for processes that come later. */
+static const char *targets_text(const struct session *s, char *buf, size_t n)
+{
+	if (s->opts.all)
+		return "every process";
+	snprintf(buf, n, "%zu process%s%s", s->n_targets, s->n_targets == 1 ? "" : "es",
+		 s->opts.n_names || s->opts.cgroup ? " and those to come" : "");
+	return buf;
+}
+
 static void report_attached(struct session *s)
 {
 	const struct probed_file *f;
 	size_t i, j, files = 0, failed = 0;
+	char who[64];
 
 	for (i = 0; (f = prober__file(s->prober, i)); i++) {
 		files += f->attached > 0;
 		for (j = 0; j < f->n_reports; j++) {
 			const struct probe_report *r = &f->reports[j];
 
-			if (strcmp(r->state, "failed") || strncmp(r->why, "the same code", 13) == 0)
+			if (!probe_report__failed(r))
 				continue;
 			failed++;
 			pr_warn("probe %s in %s: %s", r->symbol, f->path, r->why);
 		}
 	}
-	pr_info("all probes attached: %zu in %zu files by %s in %.0f ms; %zu processes%s",
+	pr_info("all probes attached: %zu in %zu files by %s in %.0f ms; %s%s",
 		prober__attached(s->prober), files, prober__mechanism(s->prober),
-		(double)s->attach_ns / 1e6, s->n_targets,
+		(double)s->attach_ns / 1e6, targets_text(s, who, sizeof(who)),
 		failed ? " (some probes failed, see above)" : "");
 }
 
@@ -242,33 +254,18 @@ static int poll_add(int ep, int fd, int what)
 
 enum { ON_SIGNAL, ON_TICK, ON_MAP };
 
-static void stop_signals(sigset_t *set)
-{
-	struct sigaction sa;
-
-	sigemptyset(set);
-	sigaddset(set, SIGINT);
-	sigaddset(set, SIGTERM);
-	/* nohup has it ignored; a blocked signal would be queued all the same */
-	if (!sigaction(SIGHUP, NULL, &sa) && sa.sa_handler != SIG_IGN)
-		sigaddset(set, SIGHUP);
-}
-
-static int open_loop(struct session *s, int *sig, int *timer)
+static int open_loop(struct session *s, int *timer)
 {
 	struct itimerspec its = { { 0, TICK_MS * 1000000 }, { 0, TICK_MS * 1000000 } };
 	int ep = epoll_create1(EPOLL_CLOEXEC);
 	const int *fds;
-	sigset_t set;
 	size_t i, n;
 
 	if (ep < 0)
 		return -errno;
-	stop_signals(&set);
-	*sig = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	*timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (*sig < 0 || *timer < 0 || timerfd_settime(*timer, 0, &its, NULL) ||
-	    poll_add(ep, *sig, ON_SIGNAL) || poll_add(ep, *timer, ON_TICK)) {
+	if (*timer < 0 || timerfd_settime(*timer, 0, &its, NULL) ||
+	    poll_add(ep, s->signals, ON_SIGNAL) || poll_add(ep, *timer, ON_TICK)) {
 		close(ep);
 		return -errno;
 	}
@@ -319,14 +316,15 @@ static void tick(struct session *s)
 
 static void read_maps(struct session *s)
 {
-	uint64_t lost = mapwatch__read(s->watch, session__on_map, s);
+	struct map_gap gap;
 
-	s->mapwatch_lost += lost;
-	if (lost)
-		session__rescan(s);
+	mapwatch__read(s->watch, session__on_map, s, &gap);
+	s->mapwatch_lost += gap.lost;
+	if (gap.missing)
+		session__rescan(s, gap.since);
 }
 
-static void loop(struct session *s, int ep, int sig, int timer)
+static void loop(struct session *s, int ep, int timer)
 {
 	/* Here and not earlier: a command that was started inherits nothing. */
 	thread__nice(-5);
@@ -336,12 +334,10 @@ static void loop(struct session *s, int ep, int sig, int timer)
 		bool maps = false;
 
 		for (i = 0; i < n; i++) {
-			struct signalfd_siginfo si;
 			uint64_t ticks;
 
 			if (ev[i].data.u32 == ON_SIGNAL) {
-				if (read(sig, &si, sizeof(si)) == sizeof(si))
-					s->stopping = true;
+				session__interrupted(s);
 			} else if (ev[i].data.u32 == ON_TICK) {
 				if (read(timer, &ticks, sizeof(ticks)) < 0)
 					continue;
@@ -353,19 +349,6 @@ static void loop(struct session *s, int ep, int sig, int timer)
 			read_maps(s);
 		tick(s);
 	}
-}
-
-/* From here on a second signal ends us at once. */
-static void allow_abort(void)
-{
-	sigset_t set;
-
-	signal(SIGINT, SIG_DFL);
-	signal(SIGTERM, SIG_DFL);
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
 /* Until the drain has taken what was submitted, for a second at most. */
@@ -415,22 +398,28 @@ static void finish(struct session *s)
 
 int session__run(struct session *s)
 {
-	int ep = -1, sig = -1, timer = -1, err, close_err;
+	int ep = -1, timer = -1, err, close_err;
 	bool ran = false;
-	sigset_t set;
 
-	/* Before any thread is made: one that does not block them would be ended by them. */
-	stop_signals(&set);
-	sigprocmask(SIG_BLOCK, &set, NULL);
+	err = session__catch_signals(s);
 	s->boot_to_real = clock__boot_to_real();
-	err = setup(s);
+	if (!err)
+		err = setup(s);
 	if (!err)
 		err = attach(s);
-	if (!err) {
-		ep = open_loop(s, &sig, &timer);
-		err = ep < 0 ? ep : 0;
+	if (err == -EINTR && s->stopping) {
+		/* As after a capture of no length. */
+		pr_info("stopped by a signal before all probes were attached: nothing is recorded");
+		s->early = true;
+		s->t_attached = clock__boot();
+		session__end_child(s);
+		err = 0;
 	}
 	if (!err) {
+		ep = open_loop(s, &timer);
+		err = ep < 0 ? ep : 0;
+	}
+	if (!err && !s->early) {
 		report_attached(s);
 		err = session__meet_targets(s);
 		if (!err)
@@ -442,23 +431,21 @@ int session__run(struct session *s)
 	}
 	if (!err) {
 		ran = true;
-		loop(s, ep, sig, timer);
+		loop(s, ep, timer);
 		status__clear();
-		allow_abort();
+		session__allow_abort();
 		finish(s);
+		session__collect(s);
 		session__summary(s);
-		if (s->opts.summary_json) {
+		if (s->opts.summary_json)
 			err = session__summary_json(s, s->opts.summary_json);
-			if (err)
-				pr_err("%s: %s", s->opts.summary_json, strerror(-err));
-		}
 		if (s->write_err)
 			err = s->write_err;
 	}
 	if (err && !log__errors())
 		pr_err("record: %s", strerror(-err));
-	if (s->child > 0 && !ran)
-		kill(s->child, SIGKILL);
+	if (!ran)
+		session__end_child(s);
 	mapwatch__close(s->watch);
 	drain__free(s->drain);
 	prober__free(s->prober);
@@ -471,8 +458,8 @@ int session__run(struct session *s)
 	}
 	if (ep >= 0)
 		close(ep);
-	if (sig >= 0)
-		close(sig);
+	if (s->signals >= 0)
+		close(s->signals);
 	if (timer >= 0)
 		close(timer);
 	return err;

@@ -25,6 +25,8 @@ struct model {
 
 /* A row of an event (or an extra one): filter, number, count, hand out. */
 bool model__emit(struct model *m, struct process *p, struct row *r, bool is_event);
+/* The process, met now (START_TRACE row) if it was not before; NULL: no memory. */
+struct process *model__meet(struct model *m, uint32_t tgid, uint32_t start, uint64_t time);
 uint64_t model__real(const struct model *m, uint64_t boot);
 /* MALLOC, FREE and their pools. */
 void model__memory(struct model *m, struct process *p, const struct event *e);

@@ -164,6 +164,7 @@ static int plan(struct batch *b, const struct probe_def *d, struct probe_report 
 	snprintf(rep->insn, sizeof(rep->insn), "%s", s.insn);
 	taken = hmap__put(&b->offsets, (struct hkey){ s.off, (uint64_t)d->fn }, &fresh);
 	if (taken && !fresh) {
+		rep->same = true;
 		snprintf(rep->why, sizeof(rep->why), "the same code as another probe");
 		return -EALREADY;
 	}

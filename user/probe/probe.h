@@ -295,8 +295,12 @@ struct probe_report {
 		*returns; /* "session", "uretprobe", "ret sites"; "-" where only entries are seen */
 	const char *how; /* "symbol", "derived", "method table" */
 	const char *state; /* "attached", "found", "missing", "failed", "withdrawn" */
+	bool same; /* "failed", for another probe stands on this code and sees all of it */
 	char why[96];
 };
+
+/* One that was to be there and is not: something is not seen. */
+bool probe_report__failed(const struct probe_report *r);
 
 struct probed_file {
 	unsigned int no;

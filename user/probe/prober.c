@@ -107,6 +107,11 @@ static int python_minor(const char *path, pid_t pid)
 	return p ? atoi(p + 10) : 0;
 }
 
+bool probe_report__failed(const struct probe_report *r)
+{
+	return strcmp(r->state, "failed") == 0 && !r->same;
+}
+
 void file__count(struct probed_file *f)
 {
 	size_t i;
@@ -159,6 +164,7 @@ void batch__run(struct batch *b, int fd)
 		}
 		first = b->n;
 		rep->why[0] = '\0';
+		rep->same = false;
 		if (batch__plan(b, rep->def, rep, vaddr)) {
 			rep->state = "failed";
 			b->n = first;

@@ -44,8 +44,8 @@ int proc__each(int (*fn)(void *ctx, pid_t pid), void *ctx);
 bool proc__named(pid_t pid, const char *name);
 /* fn for each process below a cgroup directory (relative names: below the mount). */
 int cgroup__each(const char *path, int (*fn)(void *ctx, pid_t pid), void *ctx);
-/* Id of a cgroup v2 and its depth below the root; 0 or -errno (-ENODEV: cgroup v1). */
-int cgroup__id(const char *path, uint64_t *id, uint32_t *level);
+/* Id of a cgroup v2; 0 or -errno (-ENODEV: cgroup v1). */
+int cgroup__id(const char *path, uint64_t *id);
 
 /* ---- mappings ---- */
 
@@ -94,16 +94,24 @@ struct map_event {
 	char path[PATH_MAX];
 };
 
+/* Notices that did not reach us. */
+struct map_gap {
+	bool missing; /* some may have been lost before this read, and it was not told yet */
+	uint64_t lost; /* how many, which the kernel tells with the next notice only */
+	uint64_t since; /* boot time: none was lost before */
+};
+
 /*
  * Watch mmap of executable file pages on the whole host (perf MMAP2 records of
- * a dummy event: rare, no probe). 0 or -errno.
+ * a dummy event: rare, no probe). `pages`: of the ring of each CPU, a power of
+ * two, 0 = enough. 0 or -errno.
  */
-int mapwatch__open(struct mapwatch **w);
+int mapwatch__open(struct mapwatch **w, size_t pages);
 /* Descriptors to poll for input: *fds is owned by w. */
 size_t mapwatch__fds(const struct mapwatch *w, const int **fds);
-/* Deliver what has arrived. Returns the number of records lost by the kernel. */
-uint64_t mapwatch__read(struct mapwatch *w, void (*fn)(void *ctx, const struct map_event *e),
-			void *ctx);
+/* Deliver what has arrived; *gap tells what has not. */
+void mapwatch__read(struct mapwatch *w, void (*fn)(void *ctx, const struct map_event *e), void *ctx,
+		    struct map_gap *gap);
 void mapwatch__close(struct mapwatch *w);
 
 #endif
