@@ -167,7 +167,7 @@ struct features {
 void features__probe(struct features *f);
 bool features__has(const struct features *f, enum feature x);
 const char *feature__name(enum feature x);
-/* The words of f->emu, "none" for 0; in buf. */
+/* The words of f->emu, "none" for 0, "not known"; static or in buf. */
 const char *features__emulated(const struct features *f, char *buf, size_t n);
 /* What carries the probes: "uprobe_multi", …; NULL when nothing can or may be tried. */
 const char *features__mechanism(const struct features *f);
