@@ -21,7 +21,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 SKIP = ('torch/lib/libtorch_cuda', 'torch/lib/libtorch_nvshmem', 'torch/lib/libnvshmem',
         'torch/lib/libc10_cuda', 'torch/lib/libnvfuser', 'torch/lib/libcaffe2_nvrtc', 'torch/include/',
         'torch/test/', 'torch/share/', 'torch/bin/protoc', 'torch/bin/test_', 'torch/bin/nvfuser',
-        'torch/bin/ptxas', 'caffe2/', 'functorch/include', 'torch_npu/include')
+        'torch/bin/ptxas', 'caffe2/', 'functorch/include', 'torch_npu/include',
+        'mindspore/lib/plugin/gpu', 'mindspore/lib/plugin/libmindspore_gpu', 'mindspore/lib/plugin/cpu/libakg',
+        'mindspore/include/')
 RUN = '''#!/bin/sh
 S=$(dirname "$(readlink -f "$0")")
 D=$(dirname "$S")
@@ -75,7 +77,7 @@ def wheel(name, version, folder):
             if found:
                 say('using', found[0])
                 return found[0]
-    say(f'downloading {name} {version} (torch: 200 to 900 MB, torch_npu: 15 to 50 MB), once')
+    say(f'downloading {name} {version} (torch, mindspore: 200 to 900 MB, torch_npu: 15 to 50 MB), once')
     pip(['download', '--progress-bar', 'off', '--no-cache-dir', '--no-deps', '-d', folder,
          f'{name}=={version}'], f'{name} {version}')
     return glob.glob(f'{folder}/{name}-{version}*.whl')[0]
