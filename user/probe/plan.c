@@ -169,11 +169,7 @@ static int plan(struct batch *b, const struct probe_def *d, struct probe_report 
 	 * be at sp (x86-64) or in x30 (arm64: nothing may have been executed).
 	 */
 	if (uret && (s.sp_off || (uret_sp(b->img) == 0 && s.vaddr != vaddr))) {
-		s.vaddr = vaddr;
-		s.sp_off = 0;
-		s.cost = SITE_STEPPED;
-		snprintf(s.insn, sizeof(s.insn), "entry");
-		err = elf_image__offset(b->img, vaddr, &s.off);
+		err = site__first(b->img, vaddr, b->pr->f->emu, &s);
 		if (err)
 			return err;
 	}
@@ -188,6 +184,8 @@ static int plan(struct batch *b, const struct probe_def *d, struct probe_report 
 	}
 	session = uret && features__has(b->pr->f, FEAT_SESSION) &&
 		  !(b->pr->progs && progs__why(b->pr->progs, prog_name(d->prog, 's')));
+	if (d->kind == PROBE_CALL || d->kind == PROBE_RETS)
+		rep->returns = session ? "session" : uret ? "uretprobe" : "ret sites";
 	switch (d->kind) {
 	case PROBE_ENTRY:
 		return add_req(b, d, d->prog, ATTACH_ENTRY, s.off,
@@ -196,6 +194,7 @@ static int plan(struct batch *b, const struct probe_def *d, struct probe_report 
 		/* Returns first: without them nesting cannot be told and is not tried. */
 		if (!add_rets(b, d, rep, "py_ret", vaddr, pair))
 			own.flags |= MT_SITE_GUARD;
+		rep->returns = own.flags & MT_SITE_GUARD ? "ret sites" : "-";
 		rep->why[0] = '\0';
 		return add_req(b, d, d->prog, ATTACH_ENTRY, s.off,
 			       new_site(b, &own, rep->symbol, pair, s.sp_off, false));
