@@ -117,11 +117,6 @@ static bool disabled(const char *name)
 	return false;
 }
 
-void features__calibrate(struct features *f)
-{
-	f->emu = disabled("emulation") ? 0 : calibrate();
-}
-
 void features__probe(struct features *f)
 {
 	int perf, i;
@@ -129,7 +124,7 @@ void features__probe(struct features *f)
 	f->state[FEAT_BTF] = access("/sys/kernel/btf/vmlinux", R_OK) == 0 ? 1 : 0;
 	f->state[FEAT_RINGBUF] = try_ringbuf();
 	f->state[FEAT_PERF_UPROBE] = try_perf(&perf);
-	features__calibrate(f);
+	f->emu = disabled("emulation") ? 0 : calibrate();
 	if (perf >= 0)
 		close__later(perf);
 	f->state[FEAT_COOKIE] = verdict(load(BPF_FUNC_get_attach_cookie, 0, 0));
@@ -149,8 +144,23 @@ bool features__has(const struct features *f, enum feature x)
 	return f->state[x] == 1;
 }
 
+const char *features__mechanism(const struct features *f)
+{
+	if (features__has(f, FEAT_SESSION))
+		return "uprobe_multi with sessions";
+	if (features__has(f, FEAT_MULTI))
+		return "uprobe_multi";
+	if (!features__has(f, FEAT_PERF_UPROBE))
+		return NULL;
+	return features__has(f, FEAT_COOKIE) ? "perf uprobes with cookies"
+					     : "perf uprobes, one program a site";
+}
+
 const char *features__emulated(const struct features *f, char *buf, size_t n)
 {
+	/* Probing our own program was the way to find out. */
+	if (!features__has(f, FEAT_PERF_UPROBE))
+		return "not known: takes perf uprobes";
 	return calibrate__text(f->emu, buf, n);
 }
 

@@ -151,6 +151,11 @@ struct site {
 int site__entry(struct elf_image *img, uint64_t vaddr, int nargs, unsigned int emu,
 		struct site *out);
 /*
+ * The entry itself, whatever it costs: where a return probe must be set whose
+ * return address has to be in its place still. 0, -ERANGE, -EINVAL.
+ */
+int site__first(struct elf_image *img, uint64_t vaddr, unsigned int emu, struct site *out);
+/*
  * All return instructions of the function at vaddr, by decoding control flow
  * from the FDE start (never a byte scan). Returns their number, -ENOSPC if
  * there are more than max, -EOPNOTSUPP if the function can leave by an
@@ -180,12 +185,12 @@ struct features {
 };
 
 void features__probe(struct features *f);
-/* Only f->emu, which the choice of sites needs: 0 where it may not be tried. */
-void features__calibrate(struct features *f);
 bool features__has(const struct features *f, enum feature x);
 const char *feature__name(enum feature x);
-/* The words of f->emu, "none" for 0; in buf. */
+/* The words of f->emu, "none" for 0, "not known"; static or in buf. */
 const char *features__emulated(const struct features *f, char *buf, size_t n);
+/* What carries the probes: "uprobe_multi", …; NULL when nothing can or may be tried. */
+const char *features__mechanism(const struct features *f);
 /* "yes", "no (kernel)", "not permitted: …", "switched off"; static or in buf. */
 const char *feature__text(int state, char *buf, size_t n);
 
@@ -250,7 +255,6 @@ void attach__remove(struct attach *a, unsigned int group);
 /* Detach all: many descriptors, each with its own grace period, closed by parallel threads. */
 void attach__detach(struct attach *a);
 void attach__free(struct attach *a);
-const char *attach__mechanism(const struct attach *a); /* "session", "uprobe_multi", … */
 size_t attach__links(const struct attach *a);
 
 /* ---- the catalogue: which symbol serves which event (ascend-abi.md 4.1) ---- */
@@ -308,6 +312,8 @@ struct probe_report {
 	uint64_t off; /* 0 when not found */
 	char insn[24];
 	const char *cost; /* "emulated", "stepped", "-" */
+	const char
+		*returns; /* "session", "uretprobe", "ret sites"; "-" where only entries are seen */
 	const char *how; /* "symbol", "derived", "method table" */
 	const char *state; /* "attached", "found", "missing", "failed", "withdrawn" */
 	bool same; /* "failed", for another probe stands on this code and sees all of it */
@@ -379,6 +385,6 @@ int prober__withdraw(struct prober *pr, unsigned int file_no, const char *why);
 void prober__detach(struct prober *pr);
 const struct probed_file *prober__file(const struct prober *pr, size_t i); /* NULL at the end */
 size_t prober__attached(const struct prober *pr);
-const char *prober__mechanism(const struct prober *pr);
+const char *prober__mechanism(const struct prober *pr); /* as features__mechanism, never NULL */
 
 #endif

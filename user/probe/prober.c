@@ -296,9 +296,11 @@ int prober__add(struct prober *pr, int fd, const char *path, pid_t pid)
 	pr->files[pr->n_files++] = f;
 	for (i = 0; i < n; i++)
 		if ((defs[i].klass & pr->opts.classes) && !fnmatch(defs[i].lib, base, FNM_EXTMATCH))
-			f->reports[f->n_reports++] = (struct probe_report){
-				.def = &defs[i], .cost = "-", .how = "-", .state = "missing"
-			};
+			f->reports[f->n_reports++] = (struct probe_report){ .def = &defs[i],
+									    .cost = "-",
+									    .returns = "-",
+									    .how = "-",
+									    .state = "missing" };
 	b.file = f;
 	b.py_minor = pymethod__python_minor(path, pid);
 	for (i = 0; i < f->n_reports && !is_ms_pool(f->reports[i].def->fn); i++)
@@ -369,5 +371,7 @@ size_t prober__attached(const struct prober *pr)
 
 const char *prober__mechanism(const struct prober *pr)
 {
-	return pr->attach ? attach__mechanism(pr->attach) : "none";
+	const char *s = features__mechanism(pr->f);
+
+	return s ? s : "none";
 }
