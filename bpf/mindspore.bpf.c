@@ -316,7 +316,8 @@ int ms_list_r(struct pt_regs *ctx)
 	alloc_totals(&p, obj, &f);
 	used = forget(&p, f.a[2]);
 	reserved = forget(&p, f.a[4]);
-	flags = forget(&p, f.a[3] | (p.site->flags & MT_SITE_BESTFIT ? MT_MS_LOOSE : 0));
+	/* The pool's lock is released before the return. */
+	flags = forget(&p, f.a[3] | MT_MS_LOOSE);
 	name__read(&name, obj);
 	__sync_fetch_and_add(&p.stat->entry, n);
 	__sync_fetch_and_add(&p.stat->seen, n);

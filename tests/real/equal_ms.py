@@ -11,7 +11,7 @@ def common(r):
         # which device it is may not be known before the driver is called
         require(x['device'] == '0' or (x['device'] == 'N/A' and not known), 'device of', x)
         known |= x['device'] == '0'
-        require(x['used'] <= x['total'], 'used above total', x)
+        require(x['used'] is not None and x['used'] <= x['total'], 'used and total of', x)
     peaks(r, rows)
     return rows
 

@@ -373,6 +373,19 @@ Test(mindspore, pieces_whose_end_was_lost)
 	cr_expect_eq(rows[n_rows - 1].ptr, 0x60000);
 }
 
+Test(mindspore, pieces_beside_another_thread)
+{
+	two_blocks();
+	waits(piece(0x13000));
+	/* the pool was locked for it before, its return is seen only now */
+	put(on_thread(alloc(0x60000, 512), PID + 2));
+	cr_expect_eq(rows[n_rows - 2].ptr, 0x20000);
+	put(on_thread(over(0x10200), PID + 2));
+	is_row(row_of(keep(0x12000, 0x1000)), ROW_MALLOC, 0x12000, 0x1000, 0x11200);
+	cut_apart(2);
+	cr_expect_eq(counts().preattach, 0);
+}
+
 Test(mindspore, pieces_at_the_stop)
 {
 	uint64_t before;

@@ -189,23 +189,31 @@ static void put_off(struct model *m, struct process *p, const struct event *e)
 	p->ms_pieces[p->n_ms_pieces++].text_len = e->text_len;
 }
 
-/* What is left are blocks from before the attach. */
-static void pieces_are_blocks(struct model *m, struct process *p)
+/*
+ * What is left of a thread's pieces are blocks from before the attach. The pool is locked
+ * meanwhile, but what other threads did just before may be told late.
+ */
+static void pieces_are_blocks(struct model *m, struct process *p, uint32_t tid)
 {
-	size_t i, n = p->n_ms_pieces;
+	size_t i, kept = 0, n = p->n_ms_pieces;
 
-	p->n_ms_pieces = 0;
 	for (i = 0; i < n; i++) {
-		struct event *e = &p->ms_pieces[i];
-		struct ms_pool *q = pool_at(p, e->key);
+		struct event e = p->ms_pieces[i];
+		struct ms_pool *q;
 
+		if (e.tid != tid) {
+			p->ms_pieces[kept++] = e;
+			continue;
+		}
+		q = pool_at(p, e.key);
 		/* Rows are written in the order of their times. */
-		e->time = MT_MAX(e->time, m->last_time);
+		e.time = MT_MAX(e.time, m->last_time);
 		if (q)
-			on_free(m, p, q, e);
+			on_free(m, p, q, &e);
 		else
 			m->counts.rules[RULE_PART]++;
 	}
+	p->n_ms_pieces = kept;
 }
 
 static void on_keep(struct model *m, struct process *p, struct ms_pool *q, const struct event *e)
@@ -215,7 +223,8 @@ static void on_keep(struct model *m, struct process *p, struct ms_pool *q, const
 	struct row r;
 
 	for (i = 0; i < p->n_ms_pieces; i++)
-		if (p->ms_pieces[i].addr == e->addr + (uint64_t)e->size) {
+		if (p->ms_pieces[i].tid == e->tid &&
+		    p->ms_pieces[i].addr == e->addr + (uint64_t)e->size) {
 			p->ms_pieces[i] = p->ms_pieces[--p->n_ms_pieces];
 			m->counts.rules[RULE_PART]++;
 			break;
@@ -256,12 +265,12 @@ void ms__event(struct model *m, struct process *p, const struct event *e)
 	learn_device(p, q, e);
 	switch (e->kind) {
 	case EV_MS_ALLOC:
-		pieces_are_blocks(m, p);
+		pieces_are_blocks(m, p, e->tid);
 		on_alloc(m, p, q, e);
 		break;
 	case EV_MS_FREE:
 		if (!(e->flags & EVF_PART))
-			pieces_are_blocks(m, p);
+			pieces_are_blocks(m, p, e->tid);
 		else if (!model__live(m, p, LAYER_MS, e->addr)) {
 			put_off(m, p, e);
 			break;
@@ -273,7 +282,7 @@ void ms__event(struct model *m, struct process *p, const struct event *e)
 		break;
 	default: /* EV_MS_PART: that was the last of them */
 		totals(p, q, e);
-		pieces_are_blocks(m, p);
+		pieces_are_blocks(m, p, e->tid);
 		m->counts.rules[RULE_PART]++;
 	}
 }
