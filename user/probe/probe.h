@@ -177,14 +177,16 @@ enum feature {
 };
 
 #define FEATURE_OFF (-ECANCELED) /* switched off by MEMTAP_DISABLE */
+#define FEATURE_UNTRIED (-EALREADY) /* a better one works */
 
 struct features {
 	int state[FEAT_MAX]; /* 1 works, 0 the kernel says no, -errno not permitted */
-	unsigned int
-		emu; /* SITE_EMU_*: instructions this kernel emulates besides the common ones */
+	bool emu_known; /* calibration could be made */
+	unsigned int emu; /* SITE_EMU_*: what this kernel emulates besides the common set */
 };
 
-void features__probe(struct features *f);
+/* all: also what is not needed beside what works, for a report. */
+void features__probe(struct features *f, bool all);
 bool features__has(const struct features *f, enum feature x);
 const char *feature__name(enum feature x);
 /* The words of f->emu, "none" for 0, "not known"; static or in buf. */
