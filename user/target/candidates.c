@@ -196,7 +196,7 @@ static void scan_python(struct search *s)
 	}
 	/* A virtual environment's python is a link: its prefix is only in argv[0]. */
 	snprintf(link, sizeof(link), "/proc/%d/cmdline", (int)s->pid);
-	if (file__read(link, 1u << 20, &buf) > 0) {
+	if (file__read(link, 1u << 20, &buf) >= 0) {
 		p = strstr(buf, "/bin/");
 		if (buf[0] == '/' && p) {
 			*p = '\0';
