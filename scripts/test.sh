@@ -121,7 +121,7 @@ for target in $(sed -n 's/^\([a-z]*\)) sources=.*/\1/p' tests/fuzz/run.sh); do
 done
 run_counted "live tests" python3 tests/live/run.py --build build --retry
 run_counted "live tests, sanitizers" python3 tests/live/run.py --build build-asan --sim build --retry \
-	layouts.c calls.python calls.mindspore files.db files.order files.odd stop. errors.
+	layouts.c calls.python calls.mindspore files.db files.order files.odd stop. errors. later.import later.forked
 run_counted "kernels" tests/kernels/run.sh --build build
 
 echo "$passed passed, $failed failed, $skipped skipped"

@@ -62,6 +62,8 @@ static const struct {
 	{ "CAP_BPF", 39, "BPF programs cannot be loaded" },
 	{ "CAP_PERFMON", 38, "BPF programs may not read the target" },
 	{ "CAP_SYS_ADMIN", 21, "no perf uprobes: only kernels with uprobe_multi (6.6)" },
+	{ "CAP_DAC_READ_SEARCH", 2,
+	  "libraries in directories of other users are not probed ahead" },
 	{ "CAP_SYS_PTRACE", 19, "mappings of other users' processes cannot be read" },
 	{ "CAP_CHECKPOINT_RESTORE", 40, "deleted or hidden files of a target cannot be opened" },
 	{ "CAP_SYS_RESOURCE", 24, "before kernel 5.11: memory lock limit" },
@@ -232,6 +234,12 @@ int cmd_check(int argc, char **argv)
 	if (!r.json)
 		puts("Rights");
 	check_caps(&r);
+	say(&r, "user namespace", userns__is_initial() ? "initial" : "not the initial one",
+	    userns__is_initial()
+		    ? NULL
+		    : "the rights above do not count for BPF: run memtap outside of it");
+	say(&r, "PID namespace", pidns__own() ? "not the initial one" : "initial",
+	    pidns__own() ? "only processes in it are seen, by their numbers in it" : NULL);
 	if (!r.json)
 		puts("Features, by trying");
 	check_features(&r, &f);

@@ -4,13 +4,14 @@
 
 #include <bpf/bpf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "cli/later.h"
 
 /* ---- probing them ---- */
 
@@ -41,9 +42,15 @@ static int refuse_stranger(struct session *s, pid_t pid)
 
 	if (!proc__has_program(pid))
 		return refuse(s, pid, "has ended, or is a kernel thread");
-	snprintf(why, sizeof(why),
-		 "not an NPU process: none of %s is mapped or found where it would look",
-		 catalogue__libs_text());
+	if (process__is_static(pid))
+		snprintf(why, sizeof(why),
+			 "not an NPU process: it is statically linked, loads no libraries when it "
+			 "starts, and none of %s is mapped or found where dlopen would look",
+			 catalogue__libs_text());
+	else
+		snprintf(why, sizeof(why),
+			 "not an NPU process: none of %s is mapped or found where it would look",
+			 catalogue__libs_text());
 	return refuse(s, pid, why);
 }
 
@@ -56,7 +63,11 @@ struct everyone {
 static int scan_other(void *ctx, pid_t pid)
 {
 	struct everyone *e = ctx;
-	struct scan c = { .s = e->s, .pid = pid, .only_missing = e->only_missing, .have = e->have };
+	struct scan c = { .s = e->s,
+			  .prober = e->s->prober,
+			  .pid = pid,
+			  .only_missing = e->only_missing,
+			  .have = e->have };
 	struct mt_target t;
 
 	if (session__interrupted(e->s))
@@ -68,8 +79,10 @@ static int scan_other(void *ctx, pid_t pid)
 	} else {
 		/* Everything mapped anywhere; what could be loaded only for NPU processes. */
 		proc__each_mapping(pid, scan__mapping, &c);
-		if (c.mapped)
+		if (c.mapped) {
 			scan__process(&c);
+			session__check_unseen(e->s, pid);
+		}
 	}
 	scan__free(&c);
 	return 0;
@@ -80,21 +93,19 @@ int session__probe_targets(struct session *s)
 	struct everyone all = { .s = s };
 	struct hmap have = { 0 };
 	uint32_t key, *prev = NULL;
-	size_t n_libs;
-	const char *const *libs = catalogue__libs(&n_libs);
 	const struct probed_file *f;
 	size_t found = 0, i;
 	pid_t stranger = 0;
 	int err = 0;
 
 	while (!bpf_map_get_next_key(s->targets_fd, prev, &key)) {
-		struct scan c = { .s = s, .pid = (pid_t)key };
+		struct scan c = { .s = s, .prober = s->prober, .pid = (pid_t)key };
 		struct hkey k;
 		size_t pos = 0;
 
 		prev = &key;
 		if (c.pid == s->child)
-			scan__command(&c, s->opts.cmd[0]);
+			c.command = s->opts.cmd[0];
 		err = scan__process(&c);
 		while (hmap__next(&c.names, &pos, &k, NULL))
 			hmap__put(&have, k, NULL);
@@ -112,8 +123,12 @@ int session__probe_targets(struct session *s)
 		} else if (!err && !c.mapped && !c.ahead) {
 			stranger = c.pid;
 		} else if (!err && !c.mapped) {
-			pr_info("pid %d has no NPU library mapped yet: %zu files are probed ahead",
-				(int)c.pid, c.ahead);
+			pr_info("pid %d has no NPU library mapped yet: %zu files are probed "
+				"ahead%s",
+				(int)c.pid, c.ahead,
+				process__is_static(c.pid) ? "; it is statically linked and will "
+							    "only load one if it calls dlopen"
+							  : "");
 		}
 		scan__free(&c);
 		if (err && err != -ESRCH)
@@ -130,9 +145,9 @@ int session__probe_targets(struct session *s)
 	proc__each(scan_other, &all);
 	if (s->opts.all && !prober__file(s->prober, 0)) {
 		/* Nobody yet: where the first one would load from. */
-		struct scan c = { .s = s, .pid = getpid() };
+		struct scan c = { .s = s, .prober = s->prober, .pid = getpid() };
 
-		proc__each_candidate(c.pid, libs, n_libs, NULL, 0, scan__candidate, &c);
+		scan__ahead(&c);
 		scan__free(&c);
 	}
 	if (session__interrupted(s)) {
@@ -142,6 +157,7 @@ int session__probe_targets(struct session *s)
 	for (i = 0; (f = prober__file(s->prober, i)); i++)
 		if (f->segments)
 			session__segments_left(s, f);
+	session__check_unseen(s, 0);
 out:
 	hmap__free(&have);
 	return err;
@@ -187,10 +203,10 @@ bool session__traces(struct session *s, pid_t pid)
 /* Of a process that has ended: the file itself may still be where it was. */
 static int open_same(const struct map_event *e)
 {
-	int fd = open(e->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	int fd = proc__open(getpid(), e->path);
 	struct stat st;
 
-	if (fd >= 0 && (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_ino != e->ino)) {
+	if (fd >= 0 && (fstat(fd, &st) || st.st_ino != e->ino)) {
 		close(fd);
 		fd = -1;
 	}
@@ -219,7 +235,9 @@ static bool has_ended(struct session *s, pid_t pid)
 
 static void on_library(struct session *s, const struct map_event *e)
 {
-	struct mapping m = { .start = e->start, .end = e->start + e->len, .path = e->path };
+	struct mapping m = {
+		.start = e->start, .end = e->start + e->len, .ino = e->ino, .path = e->path
+	};
 	const struct probed_file *f;
 	int fd, err;
 
@@ -235,20 +253,24 @@ static void on_library(struct session *s, const struct map_event *e)
 	}
 	err = prober__add(s->prober, fd, e->path, e->pid);
 	if (err < 0)
-		pr_warn("%s (pid %d): cannot be probed: %s", e->path, (int)e->pid, strerror(-err));
+		scan__tell_unprobed(e->path, e->pid, err);
 	f = prober__file_of(s->prober, fd);
 	if (f && f->segments)
 		session__segments_of(s, e->pid, f);
+	if (f)
+		later__watch(s, f, e->pid, e->time);
 	/* Now, or while its program was being looked through: later than it was mapped. */
 	if (f && f->attached && f->attach_time > MT_MAX(e->time, s->t_attached))
 		session__note_late(s, f, e->path, e->pid, e->time);
+	else if (f && f->overlay && f->attached)
+		session__check_unseen(s, e->pid);
 	close(fd);
 }
 
 static void on_linker(struct session *s, const struct map_event *e)
 {
 	bool ours = session__traces(s, e->pid);
-	struct scan c = { .s = s, .pid = e->pid };
+	struct scan c = { .s = s, .prober = s->prober, .pid = e->pid };
 	size_t i;
 
 	for (i = 0; !ours && i < s->opts.n_names; i++)

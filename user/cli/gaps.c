@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * What was not seen, nobody knows how much: calls of a library that was probed
- * later than it was mapped, and mappings of which no notice came. Each is told at
+ * later than it was mapped, or of its Python functions, which may be found only
+ * when they are imported, and mappings of which no notice came. Each is told at
  * once, in the summary, and by a LOST row with count N/A.
  */
 #include "cli/scan.h"
@@ -28,8 +29,8 @@ static struct gap *same_library(struct session *s, const struct gap *g)
 	for (i = s->n_gaps; i-- > 0;) {
 		struct gap *o = &s->gaps[i];
 
-		if (o->path && o->pid == g->pid && (o->last == g->last || (o->never && g->never)) &&
-		    !strcmp(o->path, g->path))
+		if (o->path && !o->functions && o->pid == g->pid &&
+		    (o->last == g->last || (o->never && g->never)) && !strcmp(o->path, g->path))
 			return o;
 	}
 	return NULL;
@@ -80,6 +81,22 @@ void session__note_late(struct session *s, const struct probed_file *f, const ch
 		free(g.path);
 }
 
+void session__note_functions(struct session *s, const struct probed_file *f, const char *functions,
+			     pid_t pid, uint64_t first, uint64_t last)
+{
+	struct gap g = { .path = strdup(f->path),
+			 .functions = strdup(functions),
+			 .pid = pid,
+			 .start = start_of(s, pid),
+			 .first = MT_MAX(first, s->t_attached),
+			 .last = last };
+
+	if (g.path && g.functions && add(s, &g))
+		return;
+	free(g.path);
+	free(g.functions);
+}
+
 void session__note_unwatched(struct session *s, uint64_t since)
 {
 	struct gap g = { .first = MT_MAX(since, s->t_attached),
@@ -103,8 +120,10 @@ void session__gap_rows(struct session *s, uint64_t now)
 
 	for (i = 0; i < s->n_gaps; i++) {
 		struct gap *g = &s->gaps[i];
-		struct lost_row row = { .reason = g->path ? "late library" : "mapping notices lost",
-					.probe = "all",
+		struct lost_row row = { .reason = g->functions ? "late Python functions"
+						  : g->path    ? "late library"
+							       : "mapping notices lost",
+					.probe = g->functions ? g->functions : "all",
 					.library = g->path,
 					.tgid = g->start ? (uint32_t)g->pid : 0,
 					.start = g->start,
@@ -125,7 +144,9 @@ void session__gap_rows(struct session *s, uint64_t now)
 
 void session__free_gaps(struct session *s)
 {
-	while (s->n_gaps)
+	while (s->n_gaps) {
 		free(s->gaps[--s->n_gaps].path);
+		free(s->gaps[s->n_gaps].functions);
+	}
 	free(s->gaps);
 }
