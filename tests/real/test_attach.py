@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """When the tracing begins: in the middle of training and again, before the import, with the command."""
 import os
-import time
 
 import equal
 from harness import HERE
@@ -51,9 +50,9 @@ def test_again_and_again(bench):
     p.until('READY ')
     results = []
     for i in range(3):
-        time.sleep(0.6)
+        bench.pause(0.6)
         rec = bench.record(f'window{i}', '-p', p.pid).attached()
-        time.sleep(1.2)
+        bench.pause(1.2)
         results.append(rec.stop())
     p.line()
     p.until('DONE ')
