@@ -6,7 +6,6 @@ Programs and memtap run there, their files are brought here, and everything is j
 import os
 import shutil
 import sys
-import time
 
 import harness
 
@@ -18,7 +17,6 @@ PYTHON = '/opt/real/sim/run'
 LIMIT = 240  # seconds that any one step may take: a processor here is twenty times slower
 # Programs that see to the import themselves; the others find the framework imported already.
 FRESH = ('latecomer',)
-SLOWER = 8
 
 
 class Process:
@@ -68,6 +66,7 @@ class Process:
 
 class Bench(harness.Bench):
     programs = HOME + '/programs'
+    steps = 25
 
     def __init__(self, folder, build):
         super().__init__(PYTHON, build)
@@ -103,9 +102,6 @@ class Bench(harness.Bench):
 
     def here(self, path):
         return os.path.join(self.files, os.path.relpath(path, HOME))
-
-    def pause(self, seconds):
-        time.sleep(SLOWER * seconds)
 
     def start(self, name, argv, env=None):
         argv = [str(a) for a in argv]

@@ -130,6 +130,7 @@ class Bench:
     (guest.py) the paths are those there; bring() and here() give its files.
     """
     programs = os.path.join(HERE, 'programs')
+    steps = 250  # of training that fill a window
 
     def __init__(self, run, build):
         self.run, self.build = run, build
@@ -142,10 +143,6 @@ class Bench:
 
     def here(self, path):
         return path
-
-    def pause(self, seconds):
-        """Time for a program to do something, as much as it does here in so many seconds."""
-        time.sleep(seconds)
 
     def __enter__(self):
         return self
