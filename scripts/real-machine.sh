@@ -111,7 +111,7 @@ make_image() { # IMAGE
 	ln -sf busybox "$stage/bin/dirname" && ln -sf busybox "$stage/bin/readlink" || return 1
 	cp -a "$home/site" "$stage/opt/real/site" && cp -a "$sim" "$stage/opt/real/sim" || return 1
 	rm -rf "$stage"/opt/real/sim/*/.src "$stage"/opt/real/sim/cann/lib64/.src "$stage"/opt/real/site/torch_npu/lib/*.a
-	put_libraries "$stage" arm64 "$build/memtap" || return 1
+	put_libraries "$stage" arm64 "$stage/usr" "$build/memtap" || return 1
 	# The same version compiles for it; another would only make the import slower.
 	if python3 -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))'; then
 		python3 -m compileall -q -j 2 -s "$stage" -p / "$stage/opt/real/site" "$stage/usr/lib/python3.11" >/dev/null 2>&1

@@ -1,22 +1,23 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Traces released torch + torch_npu wheels on the simulated CANN; rows must equal torch_npu's own account.
+# Traces released torch + torch_npu wheels, and MindSpore's, on the simulated CANN; rows must equal their own account.
 set -uo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
-build='' aarch64='' all=''
+build='' aarch64='' all='' mindspore=''
 pairs=() kernels=() names=()
 while [ $# -gt 0 ]; do
 	case $1 in
 	--pair) pairs+=("${2/,/ }"); shift ;;
+	--mindspore) mindspore=1 ;;
 	--build) build=$(readlink -f "$2") || build=$2; shift ;;
 	--aarch64) aarch64=1 ;;
 	--kernel) kernels+=("$2"); shift ;;
 	--all) all=1 ;;
 	-h | --help)
 		cat <<'X'
-Usage: scripts/test-real.sh [--pair TORCH,TORCH_NPU]... [--build DIR] [NAME...]
+Usage: scripts/test-real.sh [--pair TORCH,TORCH_NPU]... [--mindspore] [--build DIR] [NAME...]
        scripts/test-real.sh --aarch64 [--pair TORCH,TORCH_NPU]... [--kernel RELEASE]...
                             [--all] [--build DIR] [NAME...]
 
@@ -25,6 +26,7 @@ CANN of a build folder (build; built if missing). NAME selects tests by substrin
 Wheels are downloaded once (scripts/real-env.sh). Prints one line a test and a
 closing line; exit status 1 if a test failed.
 
+--mindspore       MindSpore 2.10.0 (tests/real/mindspore.sh); without a pair, it alone
 --aarch64         in an emulated aarch64 machine, with a cross build (build-aarch64); the
                   core tests, without NAME. The machine is made and saved once for a pair and
                   a kernel (scripts/real-machine.sh: 2 to 5 minutes, 1.5 GB in the cache)
@@ -45,8 +47,11 @@ if [ ! "$aarch64" ] && [ "$all${kernels[*]}" ]; then
 elif [ "$all" ] && [ "${pairs[*]}${kernels[*]}" ]; then
 	echo "test-real.sh: --all says which pairs and kernels; leave out --pair and --kernel" >&2
 	exit 2
+elif [ "$aarch64" ] && [ "$mindspore" ]; then
+	echo "test-real.sh: --mindspore does not go with --aarch64 (--help tells)" >&2
+	exit 2
 fi
-[ ${#pairs[@]} -gt 0 ] || pairs=("2.7.1 2.7.1")
+[ ${#pairs[@]} -gt 0 ] || [ "$mindspore" ] || pairs=("2.7.1 2.7.1")
 [ ${#kernels[@]} -gt 0 ] || kernels=(6.1)
 options=()
 if [ "$aarch64" ]; then
@@ -70,14 +75,14 @@ passed=0 failed=0 skipped=0
 log=$(mktemp) out=$(mktemp)
 trap 'rm -f "$log" "$out"' EXIT
 
-# Add the counts of a closing line; fails if the log has none.
+# Add the counts of the closing line in $log; 1 if there is none.
 add_counts() {
-	local line
-	line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1)
-	[ -n "$line" ] || return 1
-	passed=$((passed + $(cut -d ' ' -f 1 <<<"$line")))
-	failed=$((failed + $(cut -d ' ' -f 3 <<<"$line")))
-	skipped=$((skipped + $(cut -d ' ' -f 5 <<<"$line")))
+	local closing
+	closing=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1)
+	[ "$closing" ] || return 1
+	passed=$((passed + $(cut -d ' ' -f 1 <<<"$closing")))
+	failed=$((failed + $(cut -d ' ' -f 3 <<<"$closing")))
+	skipped=$((skipped + $(cut -d ' ' -f 5 <<<"$closing")))
 }
 
 # Make an environment by a command that prints it, then run the tests in it.
@@ -132,8 +137,16 @@ else
 		run_tests "${pair/ /,}" --run "$top/scripts/real-env.sh" --build "$build" $pair
 	done
 fi
+if [ "$mindspore" ]; then
+	say "MindSpore"
+	"$top/tests/real/mindspore.sh" --build "$build" "${names[@]}" | tee "$log" | grep --line-buffered -vE '^[0-9]+ passed, '
+	if ! add_counts; then
+		echo "FAIL mindspore (no closing line)"
+		failed=$((failed + 1))
+	fi
+fi
 # The derivation of hidden functions on six released libraries.
-if [ ${#names[@]} -eq 0 ] && [ ! "$aarch64" ]; then
+if [ ${#names[@]} -eq 0 ] && [ ${#pairs[@]} -gt 0 ] && [ ! "$aarch64" ]; then
 	say "derivation in released libraries"
 	MEMTAP=$build/memtap "$top/tests/real/derive-all.sh" --ci | tee "$log" | grep -vE '^[0-9]+ passed, '
 	if ! add_counts; then

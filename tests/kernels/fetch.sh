@@ -34,13 +34,20 @@ apt_for() { # SUITE ARCH
 	apt-get "${apt_opts[@]}" update -qq >&2 && touch "$dir/ready"
 }
 
-# Download a package of apt_for and keep one of its folders: KEEP/SUBDIR. Whole or not at all.
-keep_part() { # PACKAGE SUBDIR KEEP
-	local dir
+# Download packages of apt_for and keep one of their folders: KEEP/SUBDIR. Whole or not at all.
+keep_part() { # SUBDIR KEEP PACKAGE...
+	local sub=$1 keep=$2 dir deb
+	shift 2
 	dir=$(mktemp -d "$work/deb.XXXXXX")
-	(cd "$dir" && apt-get "${apt_opts[@]}" download -qq "$1" >&2 && dpkg -x ./*.deb x) || return 1
-	mkdir -p "$3"
-	cp -r "$dir/x/$2" "$3/.$2.$$" && mv "$3/.$2.$$" "$3/$2"
+	(
+		cd "$dir" || exit 1
+		apt-get "${apt_opts[@]}" download -qq "$@" >&2 || exit 1
+		for deb in ./*.deb; do dpkg -x "$deb" x || exit 1; done
+		# As in a Debian of today, where /lib is /usr/lib.
+		[ ! -d x/lib ] || { mkdir -p x/usr/lib && cp -a x/lib/. x/usr/lib/; }
+	) || return 1
+	mkdir -p "$keep"
+	cp -r "$dir/x/$sub" "$keep/.$sub.$$" && mv "$keep/.$sub.$$" "$keep/$sub"
 	rm -rf "$dir"
 }
 
@@ -52,7 +59,7 @@ fetch_kernel() { # RELEASE ARCH
 		suite=$(suite_of "$rel") && apt_for "$suite" "$arch" || return 1
 		pkg=$(apt-cache "${apt_opts[@]}" search --names-only "^linux-image-${rel//./\\.}\\..*-cloud-$arch\$" |
 			awk '{print $1}' | grep -v unsigned | sort -V | tail -n 1)
-		[ -n "$pkg" ] && keep_part "$pkg" boot "$keep" || return 1
+		[ -n "$pkg" ] && keep_part boot "$keep" "$pkg" || return 1
 	fi
 	find "$keep/boot" -name 'vmlinuz-*' | sort -V | tail -n 1 | grep .
 }
@@ -66,7 +73,7 @@ fetch_busybox() { # ARCH
 		return
 	fi
 	if [ ! -d "$keep/bin" ]; then
-		apt_for bookworm "$1" && keep_part busybox-static bin "$keep" || return 1
+		apt_for bookworm "$1" && keep_part bin "$keep" busybox-static || return 1
 	fi
 	echo "$keep/bin/busybox"
 }
@@ -95,4 +102,14 @@ fetch_modules() { # RELEASE ARCH NAME...
 		rm -rf "$dir"
 	fi
 	echo "$keep"
+}
+
+# Unpack Debian's Python with its headers for an architecture; prints the folder.
+fetch_python() { # ARCH
+	local keep=$cache/python-$1
+	if [ ! -d "$keep/usr" ]; then
+		apt_for bookworm "$1" && keep_part usr "$keep" python3.11-minimal libpython3.11-minimal \
+			libpython3.11-stdlib libpython3.11-dev libffi8 libexpat1 || return 1
+	fi
+	echo "$keep/usr"
 }

@@ -7,11 +7,12 @@ usage() {
 	cat <<'E'
 Usage: tests/kernels/run.sh [--build DIR]... [--jobs N] [--keep] [KERNEL...]
 
-KERNEL is RELEASE/ARCH: 5.10, 6.1 or 6.12 / amd64 (default: all of them).
+KERNEL is RELEASE/ARCH: 5.10, 6.1 or 6.12 / amd64 or arm64 (default: all six).
 The kernel packages come from Debian and are kept in ${MEMTAP_CACHE:-~/.cache/memtap}/kernels.
 Prints one line a kernel: ok, FAIL or skip with the reason, and a closing line of the counts.
 
-  --build DIR  a build folder with memtap and the simulated stack (default: build)
+  --build DIR  a build folder with memtap and the simulated stack, one for each
+               architecture (default: build and build-aarch64 if it is there)
   --jobs N     machines side by side (default: 2)
   --keep       keep the work folder, and say where it is
 E
@@ -35,36 +36,80 @@ while [ $# -gt 0 ]; do
 	esac
 	shift
 done
-[ ${#builds[@]} -gt 0 ] || builds=("$top/build")
+[ ${#builds[@]} -gt 0 ] || builds=("$top"/build "$top"/build-aarch64)
 # The slowest first: they end together.
-[ ${#kernels[@]} -gt 0 ] || kernels=(6.1/amd64 6.12/amd64 5.10/amd64)
+[ ${#kernels[@]} -gt 0 ] || kernels=(6.1/amd64 6.1/arm64 6.12/amd64 6.12/arm64 5.10/amd64 5.10/arm64)
 for k in "${kernels[@]}"; do
-	[[ $k =~ ^(5\.10|6\.1|6\.12)/amd64$ ]] || { echo "$k: no kernel of this matrix" >&2; usage >&2; exit 2; }
+	[[ $k =~ ^(5\.10|6\.1|6\.12)/(amd64|arm64)$ ]] || { echo "$k: no kernel of this matrix" >&2; usage >&2; exit 2; }
 done
 cache=${MEMTAP_CACHE:-$HOME/.cache/memtap}/kernels
 mkdir -p "$cache"
 work=$(mktemp -d)
-[ "$keep" ] && echo "work folder: $work" || trap 'rm -rf "$work"' EXIT
+# shellcheck disable=SC2317 # called by the trap
+tidy() {
+	local left
+	mapfile -t left < <(jobs -pr)
+	[ ${#left[@]} = 0 ] || { kill "${left[@]}"; wait; }
+	[ "$keep" ] || rm -rf "$work"
+}
+trap tidy EXIT
+trap 'exit 1' INT TERM
+[ -z "$keep" ] || echo "work folder: $work"
+
+emulator_of() { # ARCH
+	case $1 in
+	amd64) echo qemu-system-x86_64 ;;
+	arm64) echo qemu-system-aarch64 ;;
+	esac
+}
+
+# Run a machine to its end, or until it has neither said nor sent anything for two minutes.
+attend() { # LOG BACK COMMAND...
+	local log=$1 back=$2 size last='' idle=0
+	shift 2
+	"$@" </dev/null >"$log" 2>&1 &
+	machine=$!
+	while kill -0 "$machine" 2>/dev/null; do
+		sleep 1
+		size=$(stat -c %s "$log" "$back" 2>/dev/null || true)
+		idle=$((idle + 1))
+		[ "$size" = "$last" ] || idle=0
+		last=$size
+		[ $idle -lt 120 ] || kill "$machine"
+	done
+	wait "$machine" || true
+	machine=
+}
 
 boot() { # IMAGE ARCH OUT
-	local q=(qemu-system-x86_64 -cpu max) try
+	local q con=ttyS0 try
+	q=("$(emulator_of "$2")" -cpu max)
 	# 6.1x kernels do not start on every feature that "max" pretends to have.
-	[[ $1 == *-6.1[0-9]* ]] && q=(qemu-system-x86_64 -cpu Haswell)
+	[[ $1 == *-6.1[0-9]* ]] && q=("$(emulator_of "$2")" -cpu Haswell)
+	q+=(-serial mon:stdio -serial "file:$3.b64")
+	if [ "$2" = arm64 ]; then
+		# One PL011, the console; what comes back takes a 16550 on the PCI bus.
+		q=("$(emulator_of "$2")" -M virt -cpu cortex-a72 -serial mon:stdio
+			-chardev "file,id=back,path=$3.b64" -device "pci-serial,chardev=back")
+		con=ttyAMA0
+	fi
 	for try in 1 2; do
-		rm -f "$3.b64"
-		timeout 240 "${q[@]}" -m 1024 -smp 2 -nographic -no-reboot -kernel "$1" -initrd "$work/initrd-$2.gz" \
-			-serial mon:stdio -serial "file:$3.b64" -append "console=ttyS0 quiet panic=-1" \
-			</dev/null >"$3.log" 2>&1 || true
-		grep -q 'TESTS-RUN' "$3.log" && return 0
+		rm -rf "$3" "$3.b64"
+		mkdir -p "$3"
+		attend "$3.log" "$3.b64" "${q[@]}" -m 1024 -smp 2 -nographic -nic none -no-reboot -kernel "$1" \
+			-initrd "$work/initrd-$2.gz" -append "console=$con quiet panic=-1"
+		tr -d '\r' <"$3.b64" | base64 -d 2>/dev/null | tar xz -C "$3" 2>/dev/null && return 0
 		# Emulated kernels now and then stop before init, or lose a timer.
-		echo "     (attempt $try did not finish: $(tr -d '\r' <"$3.log" | grep -aE 'INIT|CHECKED|RUN|panic' | tail -n 1))"
+		echo "     (attempt $try did not finish: $(tr -d '\r' <"$3.log" | grep -aE '^(INIT|CHECKED|RUN|TESTS)|panic' | tail -n 1))"
+		mv "$3.log" "$3.log.$try"
 	done
+	tr -d '\r' <"$3.log.2" | tail -n 40 | sed 's/^/    /'
 	return 1
 }
 
 # Reason to leave a kernel out, or nothing.
 why_not() { # ARCH
-	command -v qemu-system-x86_64 >/dev/null || { echo "no QEMU for it"; return; }
+	command -v "$(emulator_of "$1")" >/dev/null || { echo "no $(emulator_of "$1")"; return; }
 	[ -e "$work/initrd-$1.gz" ] || echo "no build for it, or no busybox to be had"
 }
 
@@ -76,12 +121,9 @@ one() { # RELEASE ARCH OUT: prints what is to be said, the last line with the ve
 		echo "skip kernel $1/$2 ($why)"
 		return
 	fi
-	mkdir -p "$3"
-	if boot "$image" "$2" "$3" && tr -d '\r' <"$3.b64" | base64 -d 2>/dev/null | tar xz -C "$3" 2>/dev/null &&
-		python3 "$here/judge.py" "$1" "$2" "$3"; then
+	if boot "$image" "$2" "$3" && python3 "$here/judge.py" "$1" "$2" "$3" "$work/root-$2"; then
 		echo "ok   kernel $1/$2"
 	else
-		tr -d '\r' <"$3.log" 2>/dev/null | tail -n 40 | sed 's/^/    /'
 		echo "FAIL kernel $1/$2"
 	fi
 }
@@ -92,10 +134,13 @@ done
 for k in "${kernels[@]}"; do
 	while [ "$(jobs -pr | wc -l)" -ge "$jobs" ]; do wait -n || true; done
 	said+=("$work/said-${k%/*}-${k#*/}")
-	{
+	(
+		machine=
+		trap '[ -z "$machine" ] || kill "$machine"' EXIT
+		trap 'exit 1' TERM
 		one "${k%/*}" "${k#*/}" "$work/${k%/*}-${k#*/}" >"${said[-1]}" 2>&1 || true
 		flock "$work" cat "${said[-1]}"
-	} &
+	) &
 done
 wait
 # The verdict is the last line of each.

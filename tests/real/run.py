@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the tests on a real framework: one line each, a closing line, exit status 1 on failures.
 
-    tests/real/run.py --run ENV/run --build DIR [--list] [--label TEXT] [NAME...]
+    tests/real/run.py --run ENV/run --build DIR [--mindspore] [--list] [--label TEXT] [NAME...]
     tests/real/run.py --machine FOLDER --build DIR …
 
-ENV/run starts Python with released torch and torch_npu wheels on the simulated CANN
-(scripts/real-env.sh makes it); FOLDER has an emulated aarch64 machine that has imported them
-(scripts/real-machine.sh), DIR is a cross build then, and without NAME the core tests run: CORE,
-one after the other. NAME selects by substring. REAL_KEEP=1 keeps a failed test's files.
+ENV/run starts Python with released torch and torch_npu wheels, or with MindSpore's, on the
+simulated CANN (scripts/real-env.sh makes it); FOLDER has an emulated aarch64 machine that has
+imported torch_npu (scripts/real-machine.sh), DIR is a cross build then, and without NAME the core
+tests run: CORE, one after the other. NAME selects by substring. REAL_KEEP=1 keeps a failed test's files.
 """
 import argparse
 import concurrent.futures
@@ -36,6 +36,7 @@ def arguments():
     p.add_argument('--machine', help='folder of an emulated machine to run on')
     p.add_argument('--build', default=os.path.join(HERE, '..', '..', 'build'))
     p.add_argument('--label', default='')
+    p.add_argument('--mindspore', action='store_true', help='the tests on MindSpore: test_ms_*.py')
     p.add_argument('--jobs', type=int, default=min(2, os.cpu_count() or 1), help='tests at once (2)')
     p.add_argument('--list', action='store_true')
     p.add_argument('--retry', action='store_true', help='run a failed test once more, and say so')
@@ -49,10 +50,12 @@ def arguments():
     return a
 
 
-def find(names):
-    """(name, function) of every test_* function of the test_*.py files, in the order written."""
+def find(names, mindspore=False):
+    """(name, function) of every test_* function of a framework's test_*.py files, in the order written."""
     tests = []
     for path in sorted(glob.glob(os.path.join(HERE, 'test_*.py'))):
+        if os.path.basename(path).startswith('test_ms_') != mindspore:
+            continue
         module = importlib.import_module(os.path.basename(path)[:-3])
         group = module.__name__.removeprefix('test_')
         own = [(n, f) for n, f in vars(module).items()
@@ -90,7 +93,7 @@ def run_one(function, bench_of, trace):
 
 def main():
     a = arguments()
-    tests = find(a.names)
+    tests = find(a.names, a.mindspore)
     if a.list:
         print('\n'.join(n for n, _ in tests))
         return 0

@@ -22,7 +22,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 SKIP = ('torch/lib/libtorch_cuda', 'torch/lib/libtorch_nvshmem', 'torch/lib/libnvshmem',
         'torch/lib/libc10_cuda', 'torch/lib/libnvfuser', 'torch/lib/libcaffe2_nvrtc', 'torch/include/',
         'torch/test/', 'torch/share/', 'torch/bin/protoc', 'torch/bin/test_', 'torch/bin/nvfuser',
-        'torch/bin/ptxas', 'caffe2/', 'functorch/include', 'torch_npu/include')
+        'torch/bin/ptxas', 'caffe2/', 'functorch/include', 'torch_npu/include',
+        'mindspore/lib/plugin/gpu', 'mindspore/lib/plugin/libmindspore_gpu', 'mindspore/lib/plugin/cpu/libakg',
+        'mindspore/include/')
 RUN = '''#!/bin/sh
 S=$(dirname "$(readlink -f "$0")")
 D=$(dirname "$S")
@@ -48,7 +50,7 @@ class NotHere(Exception):
 class Target:
     """The Python and the machine that the wheels are for: this one, or Debian 12's on another."""
 
-    def __init__(self, machine):
+    def __init__(self, machine=None):
         self.machine = machine or platform.machine()
         self.foreign = machine is not None
         self.version = (3, 11) if self.foreign else sys.version_info[:2]
@@ -70,7 +72,7 @@ def kept_wheels():
     return [cache + '/wheels', '/var/cache/memtap/wheels']
 
 
-def pip(args, what, target):
+def pip(args, what, target=Target()):
     """Runs pip, tells what it downloads; NotHere when no index has it."""
     p = subprocess.run([sys.executable, '-m', 'pip', *args, *target.pip()], capture_output=True, text=True,
                        stdin=subprocess.DEVNULL)
@@ -88,7 +90,7 @@ def pip(args, what, target):
     raise NotHere(f'pip cannot get {what} for {tag}: ' + (p.stderr.strip().splitlines() or ['?'])[-1])
 
 
-def wheel(name, version, folder, target):
+def wheel(name, version, folder, target=Target()):
     """Path of a wheel: one that is kept, or a new one in the folder."""
     tag = 'cp%d%d' % target.version
     for d in kept_wheels():
@@ -97,7 +99,7 @@ def wheel(name, version, folder, target):
             if found:
                 say('using', found[0])
                 return found[0]
-    say(f'downloading {name} {version} (torch: 200 to 900 MB, torch_npu: 15 to 50 MB), once')
+    say(f'downloading {name} {version} (torch, mindspore: 200 to 900 MB, torch_npu: 15 to 50 MB), once')
     pip(['download', '--progress-bar', 'off', '--no-cache-dir', '--no-deps', '-d', folder,
          f'{name}=={version}'], f'{name} {version}', target)
     return glob.glob(f'{folder}/{name}-{version}*.whl')[0]

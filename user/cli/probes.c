@@ -12,6 +12,7 @@
 #include "base/base.h"
 #include "cli/cli.h"
 #include "cli/probes_file.h"
+#include "cli/scan.h"
 #include "probe/probe.h"
 #include "target/target.h"
 
@@ -46,56 +47,27 @@ static const struct option longs[] = {
 struct look {
 	struct prober *prober;
 	pid_t pid;
-	size_t n;
 };
 
 static int add(struct look *l, int fd, const char *path)
 {
-	int r = prober__add(l->prober, fd, path, l->pid);
+	int r = prober__add(l->prober, fd, path, 0);
 
 	if (r < 0)
 		pr_err("%s: %s", path, r == -ENOEXEC ? "not an ELF file of 64 bits" : strerror(-r));
-	l->n += r > 0;
 	return r < 0 ? r : 0;
 }
 
-static int on_mapping(void *ctx, const struct mapping *m)
-{
-	struct look *l = ctx;
-	const char *base = strrchr(m->path, '/') + 1;
-	int fd;
-
-	if (!catalogue__wants(base))
-		return 0;
-	fd = mapping__open(l->pid, m);
-	if (fd >= 0) {
-		add(l, fd, m->path);
-		close(fd);
-	}
-	return 0;
-}
-
-static int on_candidate(void *ctx, pid_t pid, const char *path)
-{
-	struct look *l = ctx;
-	int fd = proc__open(pid, path);
-
-	if (fd >= 0) {
-		add(l, fd, path);
-		close(fd);
-	}
-	return 0;
-}
-
+/* The same files that `record` finds. */
 static int look_at_pid(struct look *l)
 {
-	const char *const *libs;
-	size_t n;
+	struct scan c = { .prober = l->prober, .pid = l->pid };
 	uint32_t start;
 	int err = proc__start(l->pid, &start);
 
 	if (!err)
-		err = proc__each_mapping(l->pid, on_mapping, l);
+		err = scan__process(&c);
+	scan__free(&c);
 	if (err < 0) {
 		pr_err("pid %d: %s", (int)l->pid,
 		       err == -ESRCH	? "no such process"
@@ -104,12 +76,12 @@ static int look_at_pid(struct look *l)
 					: strerror(-err));
 		return err;
 	}
-	libs = catalogue__libs(&n);
-	proc__each_candidate(l->pid, libs, n, NULL, 0, on_candidate, l);
-	if (!l->n) {
-		pr_err("pid %d: not an NPU process: none of %s is mapped or found where it would "
+	if (!c.mapped && !c.ahead) {
+		pr_err("pid %d: not an NPU process: %snone of %s is mapped or found where it would "
 		       "look",
-		       (int)l->pid, catalogue__libs_text());
+		       (int)l->pid,
+		       process__is_static(l->pid) ? "it is statically linked, and " : "",
+		       catalogue__libs_text());
 		return -ENOENT;
 	}
 	return 0;

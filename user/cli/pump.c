@@ -152,6 +152,8 @@ void session__losses(struct session *s)
 
 	session__sweep(s);
 	session__gap_rows(s, now);
+	if (s->t_stop)
+		session__unseen_rows(s, now);
 	if (losses__read(s->losses_fd, &list, &n))
 		return;
 	for (i = 0; i < n; i++) {

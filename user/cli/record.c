@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "cli/cli.h"
+#include "cli/later.h"
 #include "cli/session.h"
 
 static void help(FILE *f)
@@ -420,8 +421,11 @@ out:
 	free(o->names);
 	hmap__free(&s->loss_seen);
 	hmap__free(&s->segments_said);
+	hmap__free(&s->told);
+	session__free_unseen(s);
 	session__free_checks(s);
 	session__free_gaps(s);
+	later__free(s);
 	free(s);
 	return status;
 }

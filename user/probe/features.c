@@ -158,6 +158,9 @@ const char *features__mechanism(const struct features *f)
 
 const char *features__emulated(const struct features *f, char *buf, size_t n)
 {
+	/* Probing our own program was the way to find out. */
+	if (!features__has(f, FEAT_PERF_UPROBE))
+		return "not known: takes perf uprobes";
 	return calibrate__text(f->emu, buf, n);
 }
 

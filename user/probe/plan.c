@@ -29,6 +29,15 @@ static unsigned int new_site(struct batch *b, const struct probe_def *d, const c
 	}
 	memcpy(s.arg, d->arg, sizeof(s.arg));
 	memcpy(s.off, d->off, sizeof(s.off));
+	if (is_ms_pool(d->fn)) {
+		const struct mspool_stats *ms = &b->ms[!!(d->flags & MT_SITE_BESTFIT)];
+
+		s.off[2] = (__u16)ms->at[0];
+		s.off[3] = (__u16)ms->at[1];
+		s.arg[1] = (__s8)ms->used;
+		s.arg[2] = (__s8)ms->reserved;
+		s.arg[3] = (__s8)ms->besides;
+	}
 	if (d->kind == PROBE_PYTHON) {
 		/* Unknown version: the layout of the most common ones. */
 		s.off[0] = (__u16)(b->py_minor ? b->py_minor : 11);
@@ -184,6 +193,10 @@ static int plan(struct batch *b, const struct probe_def *d, struct probe_report 
 		rep->why[0] = '\0';
 		return add_req(b, d, d->prog, ATTACH_ENTRY, s.off,
 			       new_site(b, &own, rep->symbol, pair, s.sp_off, false));
+	case PROBE_EXITS:
+		snprintf(rep->insn, sizeof(rep->insn), "ret");
+		rep->cost = "emulated";
+		return add_rets(b, d, rep, prog_name(d->prog, 'r'), vaddr, pair);
 	case PROBE_RETS:
 		err = add_rets(b, d, rep, prog_name(d->prog, 'r'), vaddr, pair);
 		if (err)

@@ -53,7 +53,7 @@ int proc__start(pid_t pid, uint32_t *start)
 	for (field = 2; p && field < 22; field++)
 		p = strchr(p + 1, ' ');
 	if (p && sscanf(p, " %llu", &v) == 1) {
-		*start = (uint32_t)v;
+		*start = (uint32_t)((int64_t)v - clock__boot_offset() / 10000000);
 		err = 0;
 	}
 	free(buf);
