@@ -132,6 +132,11 @@ static int add_rets(struct batch *b, const struct probe_def *d, struct probe_rep
 			 n ? strerror(-n) : "none found");
 		return n ? n : -ENOENT;
 	}
+	if (d->kind == PROBE_EXITS) { /* nothing at the entry: the report is of the returns */
+		rep->off = rets[0].off;
+		rep->cost = rets[0].cost == SITE_EMULATED ? "emulated" : "stepped";
+		snprintf(rep->insn, sizeof(rep->insn), "%s", rets[0].insn);
+	}
 	for (i = 0; i < n; i++) {
 		err = add_req(b, d, prog, ATTACH_ENTRY, rets[i].off,
 			      new_site(b, d, rep->symbol, pair, rets[i].sp_off, true));
@@ -194,8 +199,6 @@ static int plan(struct batch *b, const struct probe_def *d, struct probe_report 
 		return add_req(b, d, d->prog, ATTACH_ENTRY, s.off,
 			       new_site(b, &own, rep->symbol, pair, s.sp_off, false));
 	case PROBE_EXITS:
-		snprintf(rep->insn, sizeof(rep->insn), "ret");
-		rep->cost = "emulated";
 		return add_rets(b, d, rep, prog_name(d->prog, 'r'), vaddr, pair);
 	case PROBE_RETS:
 		err = add_rets(b, d, rep, prog_name(d->prog, 'r'), vaddr, pair);
