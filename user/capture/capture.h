@@ -54,6 +54,7 @@ enum event_kind {
 #define EVF_LAYOUT_B 0x100u /* EV_WS without reserved and active (2.7.1) */
 #define EVF_PY 0x200u
 #define EVF_SEGMENT 0x800u /* HAL: inside an acl call as torch_npu makes it for a segment */
+#define EVF_MERGED 0x1000u /* PTA: a free names the block merged with its free neighbours */
 #define EVF_ALONE 0x400u /* HAL: out of memory, and no enclosing call to report it */
 
 struct event {

@@ -34,8 +34,14 @@ static void withdraw(struct session *s, const struct probed_file *f, const char 
 		session__segments_left(s, f);
 }
 
-/* Layout to decode with; false when the record must not be believed. */
-static bool pta_ok(struct session *s, const struct mt_pta *r, enum pta_layout *layout)
+/* What the file says of its records. */
+struct reading {
+	enum pta_layout layout;
+	uint32_t flags; /* EVF_ */
+};
+
+/* How to decode; false when the record must not be believed. */
+static bool pta_ok(struct session *s, const struct mt_pta *r, struct reading *how)
 {
 	const struct probed_file *f = prober__site_file(s->prober, r->h.site);
 	struct pta_check *c = f ? check_of(s, f->no) : NULL;
@@ -43,20 +49,21 @@ static bool pta_ok(struct session *s, const struct mt_pta *r, enum pta_layout *l
 	const char *wrong;
 
 	if (!c || r->h.fn == MT_FN_C10_REPORT) {
-		*layout = PTA_LAYOUT_UNKNOWN;
+		how->layout = PTA_LAYOUT_UNKNOWN;
 		return c && !c->withdrawn;
 	}
 	if (c->withdrawn)
 		return false;
-	*layout = (enum pta_layout)f->pta_layout;
+	how->flags = f->pta.merged ? EVF_MERGED : 0;
+	how->layout = (enum pta_layout)f->pta_layout;
 	learnt = pta_learner__feed(&c->learner, r);
-	if (*layout == PTA_LAYOUT_UNKNOWN)
-		*layout = learnt;
+	if (how->layout == PTA_LAYOUT_UNKNOWN)
+		how->layout = learnt;
 	if (c->seen >= CHECKED_RECORDS)
 		return true;
 	c->seen++;
-	wrong = pta__implausible(r, *layout);
-	if (!wrong && learnt && (*layout == PTA_LAYOUT_C) != (learnt == PTA_LAYOUT_C))
+	wrong = pta__implausible(r, how->layout);
+	if (!wrong && learnt && (how->layout == PTA_LAYOUT_C) != (learnt == PTA_LAYOUT_C))
 		wrong = "records are not of the layout that the code says";
 	if (!wrong)
 		return true;
@@ -85,12 +92,12 @@ static bool function_ok(struct session *s, const struct mt_call *r)
 	return false;
 }
 
-static bool believable(struct session *s, const void *rec, size_t size, enum pta_layout *layout)
+static bool believable(struct session *s, const void *rec, size_t size, struct reading *how)
 {
 	const struct mt_hdr *h = rec;
 
 	if (h->type == MT_REC_PTA && size >= sizeof(struct mt_pta))
-		return pta_ok(s, rec, layout);
+		return pta_ok(s, rec, how);
 	if (h->type == MT_REC_CALL && size >= sizeof(struct mt_call) &&
 	    (h->fn == MT_FN_PTA_ALLOC || h->fn == MT_FN_PTA_FREE))
 		return function_ok(s, rec);
@@ -99,18 +106,19 @@ static bool believable(struct session *s, const void *rec, size_t size, enum pta
 
 static void on_record(void *ctx, const void *rec, size_t size, bool late)
 {
-	enum pta_layout layout = PTA_LAYOUT_UNKNOWN;
+	struct reading how = { .layout = PTA_LAYOUT_UNKNOWN };
 	struct session *s = ctx;
 	struct event e;
 
-	if (!believable(s, rec, size, &layout)) {
+	if (!believable(s, rec, size, &how)) {
 		model__no_row(s->model, RULE_WITHDRAWN);
 		return;
 	}
-	if (event__decode(rec, size, layout, &e)) {
+	if (event__decode(rec, size, how.layout, &e)) {
 		s->rows_unknown++;
 		return;
 	}
+	e.flags |= how.flags;
 	if (late)
 		e.flags |= EVF_LATE;
 	if (model__event(s->model, &e))

@@ -38,7 +38,7 @@ struct thread {
 struct pool {
 	int32_t slot; /* the device; MAX_DEVICES: the host */
 	uint64_t used, peak, total, peak_total, peak_time;
-	/* workspace: totals of the record before (2.7.1) */
+	/* totals of the record before, for workspaces and merged frees (2.7.1) */
 	bool prev;
 	int64_t prev_allocated, prev_reserved;
 };
@@ -47,6 +47,12 @@ struct pool {
 struct pools {
 	struct pool *v;
 	size_t n;
+};
+
+/* Addresses, sorted. */
+struct addrs {
+	uint64_t *v;
+	size_t n, cap;
 };
 
 struct process {
@@ -67,6 +73,8 @@ struct process {
 	int32_t n_visible; /* devices named by the environment, 0 = not told */
 	struct pools hal, pta, ws, ms;
 	size_t n_live; /* blocks in the table of the model */
+	struct addrs
+		pta_live; /* of those, the caching allocator's, where frees name merged blocks */
 };
 
 struct process *process__new(uint32_t tgid, uint32_t start, const char *visible);
