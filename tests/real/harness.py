@@ -7,7 +7,9 @@
 """
 import glob
 import json
+import mmap
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -95,7 +97,7 @@ class Result:
         self.rows = readers.read_csv(dump) if dump else []
         self.start = self.summary['attached_boot_ns']
         self.stop = self.summary['stopped_boot_ns']
-        self.account, self.truth, self.stdout, self.status = None, [], '', None
+        self.account, self.truth, self.stdout, self.said, self.status = None, [], '', '', None
 
     def of(self, kind, device=None, event=None):
         return [r for r in self.rows if r['type'] == kind and (device is None or r['device'] == str(device))
@@ -173,6 +175,26 @@ class Bench:
         p.account, p.truth = own['REAL_OUT'], own['SIM_TRUTH']
         return p
 
+    def site(self, *names):
+        """A path among the packages of the environment."""
+        return os.path.join(os.path.dirname(os.path.realpath(self.run)), '..', 'site', *names)
+
+    def python(self):
+        """The version of Python in the environment: 3.11"""
+        with open(self.site('..', 'unpacked'), encoding='utf-8') as f:
+            return f.read().split()[0]
+
+    def version(self):
+        """The release of torch_npu, for reasons."""
+        with open(self.site('torch_npu', 'version.py'), encoding='utf-8') as f:
+            return 'torch_npu ' + re.search(r"__version__ = '([^'+]+)", f.read())[1]
+
+    def knows(self, word):
+        """Does the library of torch_npu contain this text (a variable that it reads, a function that it calls)?"""
+        with open(self.site('torch_npu', 'lib', 'libtorch_npu.so'), 'rb') as f, \
+                mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) as m:
+            return m.find(word.encode()) >= 0
+
     def interpreter(self):
         """The Python behind the wrapper, and the environment that the wrapper makes for it."""
         text = 'import json, os, sys; print(json.dumps([sys.executable, dict(os.environ)]))'
@@ -198,16 +220,20 @@ class Bench:
                 truth += [json.loads(x) for x in f]
         for r in results:
             r.account, r.truth, r.status = account, truth, status
-            r.stdout = printed(program)
+            r.stdout, r.said = printed(program), program.text('err')
         return status
 
-    def traced(self, name, *args, env=None, record=(), tag=''):
-        """Attach at READY, stop at DONE."""
+    def traced(self, name, *args, env=None, record=(), tag='', held=False):
+        """Attach at READY, stop at DONE; with held memtap stands still between them."""
         p = self.program(name, *args, env=env, tag=tag)
         p.until('READY ')
         rec = self.record(name + tag + '.dir', '-p', p.pid, *record).attached()
+        if held:
+            rec.process.p.send_signal(signal.SIGSTOP)
         p.line()
         p.until('DONE ')
+        if held:
+            rec.process.p.send_signal(signal.SIGCONT)
         r = rec.stop()
         self.end(p, r)
         if r.status:

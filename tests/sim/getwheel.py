@@ -105,10 +105,29 @@ def wheel(name, version, folder, target=Target()):
     return glob.glob(f'{folder}/{name}-{version}*.whl')[0]
 
 
+def shared(d, site, torch, mark):
+    """Takes torch and what it imports from another environment of it beside DIR, by hard links; is there one?"""
+    for done in glob.glob(glob.escape(os.path.dirname(d)) + '/*/unpacked'):
+        other = os.path.dirname(done) + '/site'
+        try:
+            with open(done, encoding='utf-8') as f, open(other + '/torch/version.py', encoding='utf-8') as v:
+                if f.read().strip() != mark or not re.search(rf"__version__ = '{re.escape(torch)}[+']", v.read()):
+                    continue
+            say('torch', torch, 'from', other)
+            shutil.copytree(other, site, copy_function=os.link, dirs_exist_ok=True, symlinks=True,
+                            ignore=lambda folder, names, top=other: [n for n in names if folder == top and
+                                                                     n.startswith(('torch_npu', 'torchnpu'))])
+            return True
+        except (OSError, shutil.Error):  # no links between file systems, or it is being deleted
+            shutil.rmtree(site, ignore_errors=True)
+            os.makedirs(site)
+    return False
+
+
 def installed(d, torch, torch_npu, target):
     """DIR/site with both wheels and what they import, made if it is not there for this Python."""
     done, site = d + '/unpacked', d + '/site'
-    mark = '%d.%d %s' % (*target.version, target.python)
+    mark = '%d.%d %s' % (*target.version, target.python) + (f' {target.machine}' if target.foreign else '')
     if os.path.exists(done):
         with open(done, encoding='utf-8') as f:
             if f.read().strip() == mark:
@@ -117,14 +136,17 @@ def installed(d, torch, torch_npu, target):
     shutil.rmtree(site, ignore_errors=True)
     os.makedirs(site)
     with tempfile.TemporaryDirectory(prefix='download.', dir=d) as folder:
-        for name, v in (('torch', torch), ('torch_npu', torch_npu)):
-            path = wheel(name, v, folder, target)
+        # the small one first: it is the one that may not be there for this Python
+        npu = wheel('torch_npu', torch_npu, folder, target)
+        if not shared(d, site, torch, mark):
+            path = wheel('torch', torch, folder, target)
             unpack(path, site)
             if path.startswith(folder):
                 os.unlink(path)
-    numpy = 'numpy<2' if torch.startswith(('2.0.', '2.1.')) else 'numpy'
-    pip(['install', '--progress-bar', 'off', '--no-cache-dir', '--target', site, numpy] + DEPS, 'numpy and others',
-        target)
+            numpy = 'numpy<2' if torch.startswith(('2.0.', '2.1.')) else 'numpy'
+            pip(['install', '--progress-bar', 'off', '--no-cache-dir', '--target', site, numpy] + DEPS,
+                'numpy and others', target)
+        unpack(npu, site)
     with open(done, 'w', encoding='utf-8') as f:
         f.write(mark + '\n')
     return site
@@ -168,6 +190,8 @@ def unpack(path, dest):
         for i in z.infolist():
             if i.filename.startswith(SKIP):
                 continue
+            if os.path.isfile(os.path.join(dest, i.filename)):
+                os.unlink(os.path.join(dest, i.filename))  # may be a link into another environment
             p = z.extract(i, dest)
             if '.so' in i.filename or '/bin/' in i.filename:
                 os.chmod(p, 0o755)

@@ -60,6 +60,91 @@ Test(torch, without_totals)
 	cr_expect_eq(row_of(e)->attrs, ATTR_BLOCK);
 }
 
+/* ---- frees as 6.0.rc2 reports them ---- */
+
+static struct event merged(enum event_kind kind, uint64_t addr, int64_t size, int64_t allocated)
+{
+	struct event e = pta(kind, addr, size, 0);
+
+	e.flags |= EVF_MERGED;
+	e.allocated = allocated;
+	return e;
+}
+
+Test(torch, free_of_a_merged_block)
+{
+	const struct row *r;
+
+	/* three neighbours of one segment of 0x4000 bytes */
+	put(merged(EV_PTA_MALLOC, 0x1000, 0x200, 0x200));
+	put(merged(EV_PTA_MALLOC, 0x1200, 0x400, 0x600));
+	put(merged(EV_PTA_MALLOC, 0x1600, 0x800, 0xe00));
+	/* the last goes, merged with the rest of the segment behind it */
+	ruled_out(merged(EV_PTA_BLOCK_FREE, 0x1600, 0x3a00, 0x600), RULE_BLOCK_FREE);
+	r = row_of(merged(EV_PTA_FREE, 0x1600, 0x3a00, 0x600));
+	cr_expect_eq(r->ptr, 0x1600);
+	cr_expect_eq(r->size, 0x800);
+	cr_expect_eq(r->allocation_id, 3);
+	/* the first, with nothing beside it */
+	r = row_of(merged(EV_PTA_FREE, 0x1000, 0x200, 0x400));
+	cr_expect_eq(r->ptr, 0x1000);
+	cr_expect_eq(r->size, 0x200);
+	/* the middle one, with both sides: the record has the address of the first */
+	r = row_of(merged(EV_PTA_FREE, 0x1000, 0x4000, 0));
+	cr_expect_eq(r->ptr, 0x1200);
+	cr_expect_eq(r->size, 0x400);
+	cr_expect_eq(r->allocation_id, 2);
+	cr_expect(!(r->attrs & (ATTR_PREATTACH | ATTR_NOTE)));
+	cr_expect_eq(counts().residual, 0);
+	cr_expect_eq(counts().live_blocks, 0);
+}
+
+Test(torch, merged_free_of_a_block_from_before_the_attach)
+{
+	const struct row *r;
+
+	/* the first record: nothing to compare its total with */
+	r = row_of(merged(EV_PTA_FREE, 0x1000, 0x4000, 0x1000));
+	cr_expect_eq(r->ptr, 0x1000);
+	cr_expect_lt(r->size, 0);
+	cr_expect(r->attrs & ATTR_PREATTACH);
+	cr_expect_str_eq(r->note, "address after merging");
+	put(merged(EV_PTA_MALLOC, 0x9000, 0x400, 0x1400));
+	r = row_of(merged(EV_PTA_FREE, 0x1000, 0x4000, 0x1200));
+	cr_expect_eq(r->size, 0x200);
+	cr_expect(r->attrs & ATTR_PREATTACH);
+	/* a block of another device that lies there too is not it */
+	put(merged(EV_PTA_MALLOC, 0x2000, 0x200, 0x1400));
+	{
+		struct event e = merged(EV_PTA_FREE, 0x1000, 0x4000, 0);
+
+		e.device = 1;
+		r = row_of(e);
+	}
+	cr_expect_eq(r->ptr, 0x1000);
+	cr_expect(r->attrs & ATTR_PREATTACH);
+	cr_expect_eq(counts().live_blocks, 2);
+}
+
+Test(torch, merged_free_while_others_allocate)
+{
+	const struct row *r;
+
+	/* another thread took a part of the range before the report: the total tells which block
+	 * went */
+	put(merged(EV_PTA_MALLOC, 0x1000, 0x200, 0x200));
+	put(merged(EV_PTA_MALLOC, 0x1200, 0x600, 0x800));
+	r = row_of(merged(EV_PTA_FREE, 0x1000, 0x4000, 0x600));
+	cr_expect_eq(r->ptr, 0x1000);
+	cr_expect_eq(r->size, 0x200);
+	/* both are as large: which one is not known, and said so */
+	put(merged(EV_PTA_MALLOC, 0x1800, 0x600, 0xc00));
+	r = row_of(merged(EV_PTA_FREE, 0x1100, 0x4000, 0x600));
+	cr_expect(r->attrs & ATTR_PREATTACH);
+	cr_expect_eq(r->size, 0x600);
+	cr_expect_eq(counts().live_blocks, 2);
+}
+
 /* ---- workspace ---- */
 
 static struct event ws(bool alloc, uint64_t addr, int64_t size, int64_t allocated, int64_t reserved)

@@ -85,6 +85,9 @@ struct pta_derived {
 	unsigned int call_sites;
 	uint64_t malloc, free; /* DeviceCachingAllocator::malloc, ::free, vaddr or 0 */
 	int block_ptr, block_size; /* offsets in Block, -1 = not found */
+	/* A FREE record names the block merged with its free neighbours, not the one freed
+	 * (6.0.rc2). */
+	bool merged;
 	size_t fdes;
 	bool from_symtab;
 	const char *why; /* reason when something was not found; static text */
