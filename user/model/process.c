@@ -135,6 +135,7 @@ void process__free(struct process *p)
 	free(p->pta.v);
 	free(p->ws.v);
 	free(p->ms.v);
+	free(p->ws_uses.v);
 	free(p->pta_live.v);
 	free(p);
 }
