@@ -98,6 +98,7 @@ class Result:
         self.start = self.summary['attached_boot_ns']
         self.stop = self.summary['stopped_boot_ns']
         self.account, self.truth, self.stdout, self.said, self.status = None, [], '', '', None
+        self.pid = None
 
     def of(self, kind, device=None, event=None):
         return [r for r in self.rows if r['type'] == kind and (device is None or r['device'] == str(device))
@@ -123,7 +124,9 @@ class Recorder:
         if status:
             raise AssertionError(f'memtap exits with {status}: {self.process.tail()}')
         self.bench.bring()
-        return Result(self.bench.here(self.dir), self.bench.here(self.json), self.process.text('err'))
+        result = Result(self.bench.here(self.dir), self.bench.here(self.json), self.process.text('err'))
+        result.rc2 = self.bench.rc2()
+        return result
 
 
 class Bench:
@@ -179,6 +182,10 @@ class Bench:
         """A path among the packages of the environment."""
         return os.path.join(os.path.dirname(os.path.realpath(self.run)), '..', 'site', *names)
 
+    def cann(self):
+        """The folder of the simulated CANN's libraries."""
+        return os.path.join(os.path.dirname(os.path.realpath(self.run)), 'cann', 'lib64')
+
     def python(self):
         """The version of Python in the environment: 3.11"""
         with open(self.site('..', 'unpacked'), encoding='utf-8') as f:
@@ -188,6 +195,15 @@ class Bench:
         """The release of torch_npu, for reasons."""
         with open(self.site('torch_npu', 'version.py'), encoding='utf-8') as f:
             return 'torch_npu ' + re.search(r"__version__ = '([^'+]+)", f.read())[1]
+
+    def rc2(self):
+        """6.0.rc2 reports behind its lock, and a free always together with the return to the pool."""
+        return self.version().split()[1] in ('2.1.0.post6', '2.3.1', '2.4.0rc1')
+
+    def has(self, name):
+        """Does torch_npu.npu export this name?"""
+        with open(self.site('torch_npu', 'npu', '__init__.py'), encoding='utf-8') as f:
+            return re.search(rf'\b{name}\b', f.read()) is not None
 
     def knows(self, word):
         """Does the library of torch_npu contain this text (a variable that it reads, a function that it calls)?"""
@@ -220,6 +236,7 @@ class Bench:
                 truth += [json.loads(x) for x in f]
         for r in results:
             r.account, r.truth, r.status = account, truth, status
+            r.pid = program.pid
             r.stdout, r.said = printed(program), program.text('err')
         return status
 

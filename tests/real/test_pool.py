@@ -37,6 +37,8 @@ def test_train(bench):
 
 
 def test_threads(bench):
+    if bench.rc2():
+        raise Skip(f'{bench.version()} reads blocks behind its lock: with threads it crashes now and then, untraced too')
     r = bench.traced('threads')
     note = everything(r)
     equal.require(r.of('PTA', 0) and r.of('PTA', 1), 'both devices have rows')
@@ -87,13 +89,6 @@ def test_empty_cache(bench):
     return note
 
 
-def test_special(bench):
-    r = bench.traced('special')
-    note = everything(r)
-    unharmed(bench, r, 'special')
-    return f'{note}; ' + ', '.join(x.split()[0] for x in r.stdout if 'not here' not in x)
-
-
 def test_not_cached(bench):
     if not bench.knows('PYTORCH_NO_NPU_MEMORY_CACHING'):
         raise Skip(f'{bench.version()} does not read PYTORCH_NO_NPU_MEMORY_CACHING')
@@ -115,7 +110,7 @@ def test_losses(bench):
     equal.require(a['exact'], 'the accounting does not add up:', a)
     rows, (want, of_row) = r.of('PTA'), equal.happened(r)
     equal.require(equal.part_of([of_row(x) for x in rows], want), 'rows are no part of the account')
-    happened = len(want) + sum(e[0] == 'free_completed' for e in equal.pool_trace(r, 0)[0])
+    happened = len(want) + equal.back_in_pool(r)
     lost = sum(x['count'] for x in r.summary['losses'] if 'reportMemory' in x['probe'])
     equal.require(lost > 0 and rows, 'lost', lost, 'rows', len(rows))
     seen = len(rows) + r.summary['without_row']['PTA blocks back in the pool']

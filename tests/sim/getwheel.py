@@ -143,7 +143,7 @@ def installed(d, torch, torch_npu, target):
             unpack(path, site)
             if path.startswith(folder):
                 os.unlink(path)
-            numpy = 'numpy<2' if torch.startswith(('2.0.', '2.1.')) else 'numpy'
+            numpy = 'numpy<2' if torch.startswith(('2.0.', '2.1.', '2.2.')) else 'numpy'
             pip(['install', '--progress-bar', 'off', '--no-cache-dir', '--target', site, numpy] + DEPS,
                 'numpy and others', target)
         unpack(npu, site)

@@ -233,6 +233,45 @@ Test(torch, workspaces_of_two_devices)
 	row_of(ws(false, 0x1000, 4096, 0, 4096));
 }
 
+/* With a queue a stream uses of one device overlap, and a free names the block used last. */
+Test(torch, workspaces_of_two_queues)
+{
+	const struct row *r;
+	struct event e;
+	uint64_t one, two;
+
+	ruled_out(ws(true, 0x1000, 4096, 0, 4096), RULE_SEGMENT);
+	e = on_thread(ws(true, 0x1000, 4096, 4096, 4096), 11);
+	e.stream = 0xa;
+	one = row_of(e)->allocation_id;
+	ruled_out(ws(true, 0x8000, 8192, 4096, 12288), RULE_SEGMENT);
+	e = on_thread(ws(true, 0x8000, 8192, 12288, 12288), 12);
+	e.stream = 0xb;
+	two = row_of(e)->allocation_id;
+	/* thread 11 is done: the record says 0x8000 */
+	e = on_thread(ws(false, 0x8000, 8192, 4096, 12288), 11);
+	e.stream = 0xb;
+	r = row_of(e);
+	cr_expect_eq(r->ptr, 0x1000);
+	cr_expect_eq(r->size, 4096);
+	cr_expect_eq(r->stream, 0xa);
+	cr_expect_eq(r->allocation_id, one);
+	r = row_of(on_thread(ws(false, 0x8000, 8192, 0, 12288), 12));
+	cr_expect_eq(r->ptr, 0x8000);
+	cr_expect_eq(r->allocation_id, two);
+	/* a thread that took none: the one that is named; none is there any more: as named */
+	one = row_of(on_thread(ws(true, 0x1000, 4096, 4096, 12288), 11))->allocation_id;
+	row_of(on_thread(ws(true, 0x8000, 8192, 12288, 12288), 12));
+	r = row_of(on_thread(ws(false, 0x1000, 4096, 8192, 12288), 13));
+	cr_expect_eq(r->allocation_id, one);
+	cr_expect_eq(row_of(on_thread(ws(false, 0x1000, 4096, 0, 12288), 14))->ptr, 0x8000);
+	r = row_of(on_thread(ws(false, 0x1000, 4096, -4096, 12288), 12));
+	cr_expect(r->attrs & ATTR_PREATTACH);
+	cr_expect_eq(r->ptr, 0x1000);
+	cr_expect_eq(counts().residual, 0);
+	cr_expect_eq(counts().live_blocks, 0);
+}
+
 Test(torch, workspace_after_a_late_attach)
 {
 	/* the first record seen is the end of a use, then of the segment */

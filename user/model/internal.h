@@ -41,9 +41,16 @@ const struct block *model__live(const struct model *m, const struct process *p, 
  */
 bool merged__resolve(const struct model *m, const struct process *p, const struct pool *q,
 		     struct event *e);
-/* Keep the addresses for it: a block is there, is gone. */
+/* Keep the addresses for that: a block is there, is gone. */
 void merged__add(struct process *p, uint64_t addr);
 void merged__del(struct process *p, uint64_t addr);
+/*
+ * The free of a workspace names the block that was used last on its device, which with a queue for
+ * each stream (PER_STREAM_QUEUE) may be another one's. Each thread runs one operator after the
+ * other: what is freed is what this thread took. Its address and stream go into e.
+ */
+void uses__add(struct process *p, const struct event *e);
+void uses__resolve(struct process *p, struct event *e);
 /* OOM_TRIGGER row. */
 void model__oom(struct model *m, struct process *p, const struct event *e);
 /* The FREE of a block that was seen; false: of one from before the attach, with what is known. */

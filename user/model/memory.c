@@ -160,6 +160,7 @@ void model__drop_blocks(struct model *m, struct process *p)
 		block__take(m, p, (enum layer)(gone[i].b & 0xff), gone[i].a, &b);
 	free(gone);
 	p->pta_live.n = 0;
+	p->ws_uses.n = 0;
 }
 
 /* ---- rows ---- */
@@ -395,10 +396,18 @@ static void on_workspace(struct model *m, struct process *p, const struct event 
 		m->counts.rules[RULE_SEGMENT]++;
 		return;
 	}
-	if (!(e->flags & EVF_ALLOC))
-		model__free_row(m, p, e, LAYER_WS, ROW_PTA_WORKSPACE, &r);
-	else if (!model__malloc_row(m, p, e, LAYER_WS, ROW_PTA_WORKSPACE, e->device, &r))
-		return;
+	if (!(e->flags & EVF_ALLOC)) {
+		struct event f = *e;
+
+		if (!(e->flags & EVF_LAYOUT_B))
+			uses__resolve(p, &f);
+		model__free_row(m, p, &f, LAYER_WS, ROW_PTA_WORKSPACE, &r);
+	} else {
+		if (!(e->flags & EVF_LAYOUT_B))
+			uses__add(p, e);
+		if (!model__malloc_row(m, p, e, LAYER_WS, ROW_PTA_WORKSPACE, e->device, &r))
+			return;
+	}
 	r.device = e->device;
 	pta_attrs(m, e, &r);
 	r.attrs &= ~ATTR_ACTIVE;

@@ -68,6 +68,18 @@ struct addrs {
 	size_t n, cap;
 };
 
+/* A workspace that an operator uses, and the thread that runs the operator. */
+struct use {
+	uint64_t addr, stream;
+	uint32_t tid;
+	int32_t device;
+};
+
+struct uses {
+	struct use *v;
+	size_t n, cap;
+};
+
 struct process {
 	uint32_t tgid, start, index;
 	uint64_t next_id, kernel_index, next_range;
@@ -90,8 +102,9 @@ struct process {
 	struct event *ms_pieces; /* frees that are of a block or of a rest of one: mindspore.c */
 	size_t n_ms_pieces, cap_ms_pieces;
 	size_t n_live; /* blocks in the table of the model */
-	struct addrs
-		pta_live; /* of those, the caching allocator's, where frees name merged blocks */
+	struct uses ws_uses; /* where uses are reported (2.7.1), in the order of their begin */
+	/* Of those the caching allocator's, where frees name merged blocks. */
+	struct addrs pta_live;
 };
 
 struct process *process__new(uint32_t tgid, uint32_t start, const char *visible);

@@ -46,6 +46,12 @@ def handshake(word, wait=True):
         sys.stdin.readline()
 
 
+def save(data):
+    if os.environ.get('REAL_OUT'):
+        with open(os.environ['REAL_OUT'], 'w', encoding='utf-8') as f:
+            json.dump(data, f)
+
+
 class Account:
     def __init__(self, devices=1, history=True, early=False):
         """early: the history runs before the first allocation, not from READY on."""
@@ -55,7 +61,7 @@ class Account:
         self.devices = devices
         self.with_history = history and hasattr(self.npu.memory, '_record_memory_history')
         self.with_log = history and not self.with_history
-        self.data = {'ops': [], 'marks': [], 'clear': []}
+        self.data = {'ops': [], 'marks': [], 'clear': [], 'pid': os.getpid()}
         torch.manual_seed(1)
         self.npu.init()
         self.recording = False
@@ -104,7 +110,5 @@ class Account:
             os.environ['SIM_LOG'] = '9'
             self.data['snapshots'].append(self.npu.memory_snapshot())
         self.data['offset'] = clock_offset()
-        if os.environ.get('REAL_OUT'):
-            with open(os.environ['REAL_OUT'], 'w', encoding='utf-8') as f:
-                json.dump(self.data, f)
+        save(self.data)
         handshake('DONE')

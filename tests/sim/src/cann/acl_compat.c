@@ -9,7 +9,8 @@
 __attribute__((visibility("default"))) void aclAppLog(int level, const char *func, const char *file,
 						      uint32_t line, const char *fmt, ...);
 
-/* A line is one write, so that threads do not mix theirs; it names the thread as the real log does. */
+/* A line is one write, so that threads do not mix theirs; it names the thread as the real log does.
+ */
 void aclAppLog(int level, const char *func, const char *file, uint32_t line, const char *fmt, ...)
 {
 	const char *e = getenv("SIM_LOG");

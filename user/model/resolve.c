@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Frees that name the block as merged with its free neighbours (torch_npu 6.0.rc2): which one it
- * was. */
+/* Frees whose record names another block than the one that was freed: which one it was. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "capture/capture.h"
 #include "model/internal.h"
+
+/* ---- merged blocks ---- */
 
 /* Index of the first address that is not below. */
 static size_t first_at(const struct addrs *a, uint64_t addr)
@@ -85,4 +86,63 @@ bool merged__resolve(const struct model *m, const struct process *p, const struc
 	}
 	e->size = fell > 0 && fell <= e->size ? fell : -1;
 	return false;
+}
+
+/* ---- workspaces in use ---- */
+
+void uses__add(struct process *p, const struct event *e)
+{
+	struct uses *u = &p->ws_uses;
+	struct use *v;
+	size_t i;
+
+	for (i = 0; i < u->n && u->v[i].addr != e->addr; i++)
+		;
+	if (i == u->cap) {
+		size_t cap = u->cap ? u->cap * 2 : 8;
+
+		v = realloc(u->v, cap * sizeof(*v));
+		if (!v)
+			return; /* its free is taken as the record names it */
+		u->v = v;
+		u->cap = cap;
+	}
+	u->v[i] = (struct use){
+		.addr = e->addr, .stream = e->stream, .tid = e->tid, .device = e->device
+	};
+	u->n = MT_MAX(u->n, i + 1);
+}
+
+/* The youngest that passes: this thread's, else the one that is named, else any of the device. */
+static struct use *use_of(struct uses *u, const struct event *e)
+{
+	struct use *named = NULL, *other = NULL;
+	size_t i;
+
+	for (i = u->n; i-- > 0;) {
+		struct use *x = &u->v[i];
+
+		if (x->device != e->device)
+			continue;
+		if (x->tid == e->tid)
+			return x;
+		if (x->addr == e->addr)
+			named = x;
+		if (!other)
+			other = x;
+	}
+	return named ? named : other;
+}
+
+void uses__resolve(struct process *p, struct event *e)
+{
+	struct uses *u = &p->ws_uses;
+	struct use *x = use_of(u, e);
+
+	if (!x)
+		return;
+	e->addr = x->addr;
+	e->stream = x->stream;
+	memmove(x, x + 1, (size_t)(u->v + u->n - (x + 1)) * sizeof(*x));
+	u->n--;
 }
