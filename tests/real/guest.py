@@ -70,6 +70,7 @@ class Bench(harness.Bench):
 
     def __init__(self, folder, build):
         super().__init__(PYTHON, build)
+        self.home = os.path.dirname(os.path.realpath(folder))
         self.files, self.folder = self.folder, HOME
         self.memtap = HOME + '/memtap'
         try:
@@ -96,6 +97,9 @@ class Bench(harness.Bench):
             self.bring()
         self.vm.close()
         self.leave()
+
+    def site(self, *names):
+        return os.path.join(self.home, 'site', *names)
 
     def bring(self):
         self.vm.get(HOME, self.files)
