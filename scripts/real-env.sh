@@ -20,7 +20,8 @@ Usage: scripts/real-env.sh [--build DIR] TORCH TORCH_NPU
 
 Makes an environment of these two releases (e.g. 2.7.1 2.7.1) in
 ${MEMTAP_CACHE:-~/.cache/memtap}/real/TORCH-TORCH_NPU, downloading the wheels once,
-and prints the path of a wrapper that starts Python in it:
+(torch not again if another environment has it), and prints the path of a wrapper
+that starts Python in it:
 
   $(scripts/real-env.sh 2.7.1 2.7.1) program.py
 
@@ -29,7 +30,8 @@ With --mindspore it is that release (2.10.0) with its Ascend plugin, in
 
 --build DIR   take the simulated CANN from this build folder (build; built if missing)
 PYTHON=…      the interpreter to try first (then python3.11, python3, python3.10,
-              python3.12, python3.9, python3.13, python3.8, until one has wheels)
+              python3.12, python3.9, python3.13, python3.8, in PATH or among those
+              of pyenv, until one has wheels)
 
 Exit status: 0; 1 on errors; 77 when it cannot be had here (no package index answers,
 no wheel for any Python that is here), with the reason as the last line on stderr.
@@ -69,9 +71,18 @@ exec 9>"$home/lock" || exit 1
 flock 9
 reason="no python3 with pip here"
 [ -f "$home/unpacked" ] && : "${PYTHON:=$(cut -d ' ' -f 2 "$home/unpacked")}"
+tried=
 for py in $PYTHON python3.11 python3 python3.10 python3.12 python3.9 python3.13 python3.8; do
-	"$py" -m pip --version >/dev/null 2>&1 || continue
-	out=$("$py" "$top/tests/sim/${make[0]}" "${make[@]:1}" --build "$build/tests/sim" 9>&-)
+	found=
+	for path in "$py" "${PYENV_ROOT:-${HOME:-/root}/.pyenv}/versions/${py#python}".*/bin/"$py"; do
+		"$path" -m pip --version >/dev/null 2>&1 && found=$path && break
+	done
+	[ "$found" ] || continue
+	# each version once: python3 is one of the others
+	version=$("$found" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+	case " $tried " in *" $version "*) continue ;; esac
+	tried+=" $version"
+	out=$("$found" "$top/tests/sim/${make[0]}" "${make[@]:1}" --build "$build/tests/sim" 9>&-)
 	case $? in
 	0)
 		tail -n 1 <<<"$out"

@@ -96,7 +96,7 @@ else
 	bad "clang-tidy"
 fi
 if command -v shellcheck >/dev/null; then
-	if shellcheck -x -S warning -e SC1091 scripts/*.sh tests/kernels/*.sh tests/real/*.sh .ci/run >build/shellcheck.log 2>&1; then
+	if shellcheck -x -S warning -e SC1091 scripts/*.sh tests/kernels/*.sh tests/real/*.sh tests/real/machine/*.sh .ci/run >build/shellcheck.log 2>&1; then
 		ok "shellcheck"
 	else
 		head -n 30 build/shellcheck.log

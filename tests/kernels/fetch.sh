@@ -78,6 +78,32 @@ fetch_busybox() { # ARCH
 	echo "$keep/bin/busybox"
 }
 
+# Modules of the kernel that fetch_kernel gives, by name, unpacked into one folder; prints it.
+# A module that is built in has no file.
+fetch_modules() { # RELEASE ARCH NAME...
+	local rel=$1 arch=$2 image dir name file keep
+	shift 2
+	image=$(fetch_kernel "$rel" "$arch") || return 1
+	keep=$cache/$rel-$arch/modules-${image##*/vmlinuz-}
+	if [ ! -d "$keep" ]; then
+		apt_for "$(suite_of "$rel")" "$arch" || return 1
+		dir=$(mktemp -d "$work/deb.XXXXXX")
+		(cd "$dir" && apt-get "${apt_opts[@]}" download -qq "linux-image-${image##*/vmlinuz-}" >&2 &&
+			dpkg -x ./*.deb x) || return 1
+		mkdir "$dir/keep"
+		for name in "$@"; do
+			file=$(find "$dir/x" -name "$name.ko" -o -name "$name.ko.xz" | head -n 1)
+			case $file in
+			*.xz) xz -dc "$file" >"$dir/keep/$name.ko" || return 1 ;;
+			?*) cp "$file" "$dir/keep/" || return 1 ;;
+			esac
+		done
+		mv "$dir/keep" "$keep" || return 1
+		rm -rf "$dir"
+	fi
+	echo "$keep"
+}
+
 # Unpack Debian's Python with its headers for an architecture; prints the folder.
 fetch_python() { # ARCH
 	local keep=$cache/python-$1

@@ -14,6 +14,8 @@ from slow import SlowAttach
 
 LIBS = ('cann/lib64', 'torch/lib', 'torch_npu_c/lib', 'mindspore/lib')
 LATE = 'libtorch_npu.so'
+TINY = {'MEMTAP_MAPWATCH_PAGES': '2'}
+AMPLE = {'MEMTAP_MAPWATCH_PAGES': '256'}  # memtap is held still, and others start programs too
 
 
 class Gaps(SlowAttach):
@@ -69,7 +71,7 @@ class Gaps(SlowAttach):
         root = self.tree()
         job = self.job('--seconds', 2.6, '--rate', 1500, '--threads', 2, '--late-dlopen', 0.2, start=False,
                        env={'SIM_ROOT': root})
-        rec = self.record('-p', job.pid, '--strict', *args, db=db)
+        rec = self.record('-p', job.pid, '--strict', *args, db=db, env=AMPLE)
         self.loaded(rec, job)
         job.finish()
         result = rec.ended()
@@ -79,7 +81,7 @@ class Gaps(SlowAttach):
         self.assertEqual((row['pid'], row['tid'], row['attr']['reason']), (job.pid, job.pid, 'late library'))
         self.assertEqual(row['attr']['library'], os.path.join(root, 'torch_npu_c/lib', LATE))
         self.assertEqual({r['device'] for r in notices}, {'0'})
-        print(result.stderr); (late,) = result.summary['late_libraries']
+        (late,) = result.summary['late_libraries']
         self.assertEqual((late['path'], late['pid']), (row['attr']['library'], job.pid))
         offset = result.summary['boot_to_real_ns']
         interval = late['first_boot_ns'] + offset, late['last_boot_ns'] + offset
@@ -119,7 +121,7 @@ class Gaps(SlowAttach):
         root = self.tree()
         job = self.job('--seconds', 3.5, '--rate', 1500, '--threads', 2, '--late-dlopen', 0.2, start=False,
                        env={'SIM_ROOT': root})
-        rec = self.record('-p', job.pid, '--strict', *args, db=db, env={'MEMTAP_MAPWATCH_PAGES': '2'})
+        rec = self.record('-p', job.pid, '--strict', *args, db=db, env=TINY)
         self.loaded(rec, job, before=lambda: self.burst(40))
         self.pause(0.3)
         self.burst(2)  # the kernel counts what was lost with the next notice
@@ -156,7 +158,7 @@ class Gaps(SlowAttach):
     def test_lost_notice_of_a_named_process(self):
         exe = self.path('npu-job-c')
         shutil.copy2(sim('sim-train'), exe)
-        rec = self.record('-n', 'npu-job-c', env={'MEMTAP_MAPWATCH_PAGES': '2'})
+        rec = self.record('-n', 'npu-job-c', env=TINY)
         rec.signal(signal.SIGSTOP)
         self.burst(40)
         job = self.job('--seconds', 2.0, '--rate', 1500, start=False, exe=exe, env={'SIM_ROOT': sim()})
@@ -174,7 +176,7 @@ class Gaps(SlowAttach):
         root = self.tree()
         many = self.many()
         job = self.job('--seconds', 2.5, '--rate', 1500, '--late-dlopen', 0.2, start=False, env={'SIM_ROOT': root})
-        rec = self.begun('-p', f'{many.pid},{job.pid}', env={'MEMTAP_MAPWATCH_PAGES': '2'})
+        rec = self.begun('-p', f'{many.pid},{job.pid}', env=TINY)
         rec.signal(signal.SIGSTOP)
         self.burst(40)
         self.assertNotIn(ATTACHED, rec.stderr())
@@ -195,7 +197,7 @@ class Gaps(SlowAttach):
         """The process has ended when the notice of its library is read."""
         root = self.tree()
         job = self.job('--steps', 5, '--late-dlopen', 0.2, start=False, env={'SIM_ROOT': root})
-        rec = self.record('-p', job.pid, '--strict')
+        rec = self.record('-p', job.pid, '--strict', env=AMPLE)
         self.appear()
         rec.signal(signal.SIGSTOP)
         job.go()

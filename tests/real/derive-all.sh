@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Derives from released torch_npu wheels and compares with derivation.tsv, by build-id:
-# derive-all.sh [--ci | --all | VERSION[/ARCH]…]. The wheels come from the package index.
+# derive-all.sh [--discard] [--ci | --all | VERSION[/ARCH]…]. The wheels come from the package index;
+# --discard deletes each library that was not there before when it has been compared.
 set -uo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -14,10 +15,15 @@ keys=(generation report_off report_size layout call_sites malloc_vaddr free_vadd
       block_size fdes)
 passed=0 failed=0 skipped=0
 
+discard=
+if [ "${1:-}" = --discard ]; then
+	discard=1
+	shift
+fi
 case ${1:---ci} in
 --ci) wheels=("${ci[@]}") ;;
 --all) mapfile -t wheels < <(awk -F'\t' 'NR > 1 { print $1 "/" $2 }' "$table") ;;
--*) echo "usage: $0 [--ci | --all | VERSION[/ARCH]...]" >&2; exit 2 ;;
+-*) echo "usage: $0 [--discard] [--ci | --all | VERSION[/ARCH]...]" >&2; exit 2 ;;
 *) wheels=("$@") ;;
 esac
 if [ ! -x "$memtap" ]; then
@@ -56,11 +62,16 @@ for w in "${wheels[@]}"; do
 	[[ $w == */* ]] && arch=${w##*/}
 	lib=$cache/$version/$arch/libtorch_npu.so
 	mkdir -p "$cache"
+	made=
+	[ -s "$lib" ] || made=1
 	if ! fetch "$version" "$arch" "$lib"; then
 		skipped=$((skipped + 1))
 		continue
 	fi
-	if ! text=$("$memtap" probes "$lib" --derive); then
+	text=$("$memtap" probes "$lib" --derive)
+	status=$?
+	[ -z "$discard" ] || [ -z "$made" ] || rm -f "$lib"
+	if [ $status != 0 ]; then
 		echo "FAIL $version/$arch: memtap probes failed"
 		failed=$((failed + 1))
 		continue

@@ -2,13 +2,11 @@
 """memtap's rows against torch_npu's own account and the simulated driver's ground truth."""
 from collections import defaultdict
 
+import equal_log
+from equal_log import require
+
 GRANULE = 512
 PADDING = 32  # bytes that torch_npu adds to each request
-
-
-def require(ok, text, *more):
-    if not ok:
-        raise AssertionError(' '.join([text] + [str(m) for m in more]))
 
 
 def block_size(requested):
@@ -45,10 +43,24 @@ def same(what, got, want):
             'first more:', (got[len(want):] + want[len(got):])[:2])
 
 
+def kept(result):
+    """Does this release keep a history? Else its log is the account."""
+    return 'history' in result.account
+
+
+def full(result):
+    """Do records have streams and active bytes? Those of generation 5.0, from c10's function, do not."""
+    return kept(result) or not result.of('PTA')
+
+
+def devices(result):
+    return range(len(result.account['base']))
+
+
 def pool_trace(result, device):
     """The caching allocator's part of the trace, and the workspace blocks that stand among it."""
     trace, workspace, i = [], [], 0
-    events = result.account['history'][device]
+    events = result.account['history'][device] if kept(result) else []
     while i < len(events):
         if events[i][0] == 'workspace_snapshot':
             group = events[i:i + 3]
@@ -62,11 +74,30 @@ def pool_trace(result, device):
     return trace, workspace
 
 
-def history(result, device=0, to_exit=False):
+def happened(result, device=0):
+    """What the allocator says it did, and what that is of a row: lists to compare."""
+    if not kept(result):
+        return equal_log.entries(result.said), equal_log.of_row
+    trace, _ = pool_trace(result, device)
+    return ([('MALLOC' if e[0] == 'alloc' else 'FREE', e[1]) for e in trace if e[0] in ('alloc', 'free_requested')],
+            lambda r: (r['event'], r['ptr']))
+
+
+def pool(result, to_exit=False):
     """
-    PTA rows against the allocator's own trace, event by event. Their number. With to_exit the
+    PTA rows against the allocator's own account, event by event. Their number. With to_exit the
     capture went on until the process had ended: what was still alive may have been freed.
     """
+    if kept(result):
+        return sum(history(result, d, to_exit) for d in devices(result))
+    rows = equal_log.history(result, same, to_exit)
+    for d in devices(result):
+        counters(result, [r for r in rows if r['device'] == str(d)], d)
+    return len(rows)
+
+
+def history(result, device=0, to_exit=False):
+    """PTA rows of a device against the allocator's trace."""
     trace, _ = pool_trace(result, device)
     base = result.account['base'][device]
     rows = result.of('PTA', device)
@@ -103,56 +134,80 @@ def history(result, device=0, to_exit=False):
     return len(rows)
 
 
+def back_in_pool(result):
+    """How often blocks went back to the pool, by the trace; 6.0.rc2 says so of each free at once."""
+    action = 'free_requested' if result.rc2 else 'free_completed'
+    return sum(e[0] == action for d in devices(result) for e in pool_trace(result, d)[0])
+
+
 def completed(result):
     """Blocks that went back to the pool: events without a row, counted, as in the trace."""
-    n = sum(e[0] == 'free_completed' for d in range(len(result.account['history']))
-            for e in pool_trace(result, d)[0])
+    n = back_in_pool(result)
     rule = result.summary['without_row']['PTA blocks back in the pool']
     require(rule == n, 'blocks back in the pool: memtap', rule, 'trace', n)
 
 
-def workspace_by_use(result, rows):
-    """Layout C: one pair of rows around each operator of aclnn."""
-    calls = [t for t in result.truth if t['fn'] == 'rtsLaunchKernelWithHostArgs' and inside(result, t)]
-    same('workspace MALLOC rows and operators by thread', *(
-        sorted((t, len(v)) for t, v in by_thread(x, tid, tid).items())
-        for x, tid in (([r for r in rows if r['event'] == 'MALLOC'], lambda r: r['tid']),
-                       (calls, lambda t: t['tid']))))
+def operators(result):
+    """What operators were given as workspaces, by the simulated engine's truth."""
+    return [t for t in result.truth if t['fn'] == 'CommonOpExecutorRun' and t['args'][1] and inside(result, t)]
 
 
-def workspace_by_growth(result, rows):
-    """Layout B tells of growth and release alone: where the driver gives the block or takes it back."""
-    blocks = {r['ptr'] for r in rows}
-    driver = [r for r in result.of('HAL') if r['ptr'] in blocks]
-    same('workspace rows and the driver', [(r['event'], r['ptr']) for r in rows],
-         [(r['event'], r['ptr']) for r in driver])
+def workspace_by_use(result):
+    """Layout C: one pair of rows around each operator of aclnn that has a workspace, on its thread."""
+    ops = by_thread(operators(result), lambda t: t['tid'], lambda t: t['args'][0])
+    rows = by_thread(result.of('PTA_WORKSPACE'), lambda r: r['tid'], lambda r: (r['event'], r['ptr']))
+    for tid in sorted(set(rows) | set(ops)):
+        same(f'workspace rows and operators of thread {tid}', rows.get(tid, []),
+             [(e, p) for p in ops.get(tid, []) for e in ('MALLOC', 'FREE')])
 
 
-def workspace(result, device=0):
-    """PTA_WORKSPACE rows: sums, sizes of the trace's blocks, and one for each use or growth. Their number."""
+def workspace_by_growth(result):
+    """Layout B tells of growth and release alone: right after the driver gives the block or takes it back."""
+    last = {}
+    for r in result.rows:
+        if r['type'] == 'HAL':
+            last[r['tid']] = r['event'], r['ptr']
+        elif r['type'] == 'PTA_WORKSPACE':
+            require(last.get(r['tid']) == (r['event'], r['ptr']), 'workspace row', r, 'behind', last.get(r['tid']))
+    known = {r['ptr'] for r in result.of('PTA_WORKSPACE')}
+    missing = {t['args'][0] for t in operators(result)} - known
+    require(not missing, 'operators use workspaces without a row', missing)
+
+
+def workspace(result, device=0, overlap=False):
+    """
+    PTA_WORKSPACE rows: sums, sizes of the trace's blocks, and one for each use or growth. Their number.
+    With overlap uses of several streams do: torch_npu's own sum then goes by the block used last.
+    """
     sizes = {e[1]: e[2] for e in pool_trace(result, device)[1]}
     rows, live = result.of('PTA_WORKSPACE', device), {}
     by_use = any(r['total'] != r['used'] for r in rows)
-    (workspace_by_use if by_use else workspace_by_growth)(result, rows)
+    (workspace_by_use if by_use else workspace_by_growth)(result)
     for r in rows:
+        require('preattach' not in r['attr'], 'FREE of an unknown workspace', r)
         if r['event'] == 'MALLOC':
             require(r['ptr'] not in live, 'workspace in use twice:', r)
             live[r['ptr']] = r['size']
-            require(r['ptr'] not in sizes or r['size'] == sizes[r['ptr']], 'workspace size', r, sizes)
+            require(r['ptr'] not in sizes or overlap or r['size'] == sizes[r['ptr']], 'workspace size', r, sizes)
         else:
             require(live.pop(r['ptr'], None) == r['size'], 'FREE of no workspace in use:', r)
-        require(r['used'] == sum(live.values()), 'workspace in use', r, live)
-        require(r['used'] <= r['total'] and (not by_use or r['total'] in (0, *partial_sums(sizes.values()))),
-                'workspace total', r, sizes)
+        require(overlap or r['used'] == sum(live.values()), 'workspace in use', r, live)
+        require(r['used'] <= r['total'], 'workspace total', r)
     require(not by_use or not live, 'workspaces still in use:', live)
     return len(rows)
 
 
-def partial_sums(values):
-    total = 0
-    for v in values:
-        total += v
-        yield total
+def workspace_in_pool(result):
+    """Each workspace of an operator is a block of the caching allocator, large enough. Their number."""
+    left = defaultdict(list)
+    for r in result.of('PTA', event='MALLOC'):
+        left[r['ptr']].append(r['size'])
+    ops = operators(result)
+    for t in ops:
+        block = max(left[t['args'][0]], default=0)
+        require(block >= block_size(t['args'][1]), 'no block for the workspace', t)
+        left[t['args'][0]].remove(block)
+    return len(ops)
 
 
 def counters(result, rows, device=0):
@@ -170,8 +225,11 @@ def operations(result):
     ops, rows = result.account['ops'], result.of('PTA', 0)
     same('operations', [(r['event'][0], r['ptr']) for r in rows], [(o[0], o[1]) for o in ops])
     for r, (kind, _, size, t0, t1, s) in zip(rows, ops):
-        got = (r['used'], r['total'], int(r['attr']['active']))
-        require(got == (s['allocated'], s['reserved'], s['active']), 'totals', got, 'stats', s, 'row', r)
+        got, want = [r['used'], r['total']], [s['allocated'], s['reserved']]
+        if full(result):
+            got.append(int(r['attr']['active']))
+            want.append(s['active'])
+        require(got == want, 'totals', got, 'stats', s, 'row', r)
         t = r['time'] - result.account['offset']
         require(t0 - 2000000 <= t <= t1 + 2000000, 'time of', r, 'not within', t0, t1)
         require(r['size'] >= block_size(size), 'size of', r, 'for', size)
@@ -260,6 +318,8 @@ def oom(result):
 
 def segments(result, device=0):
     """HAL rows of the pool's segments: each segment_alloc has its MALLOC, each segment_free its FREE."""
+    if not kept(result):
+        return 0  # equal_log looks at them
     trace = [e for e in result.account['history'][device] if e[0] in ('segment_alloc', 'segment_free')]
     rows = {(r['event'], r['ptr'], n): r for n, r in numbered(result.of('HAL'))}
     seen = defaultdict(int)

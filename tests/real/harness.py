@@ -7,7 +7,9 @@
 """
 import glob
 import json
+import mmap
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -61,6 +63,12 @@ class Process:
                 raise AssertionError(f'{self.name}: no {word!r} within {LIMIT} s: {self.tail()}')
             time.sleep(0.01)
 
+    def alive(self):
+        return self.p.poll() is None
+
+    def signal(self, number):
+        self.p.send_signal(number)
+
     def line(self):
         self.p.stdin.write(b'\n')
         self.p.stdin.flush()
@@ -72,7 +80,7 @@ class Process:
             raise AssertionError(f'{self.name} does not end within {LIMIT} s: {self.tail()}') from None
 
     def kill(self):
-        if self.p.poll() is None:
+        if self.alive():
             os.killpg(self.pid, signal.SIGKILL)
             self.p.wait()
         self.p.stdin.close()
@@ -89,7 +97,8 @@ class Result:
         self.rows = readers.read_csv(dump) if dump else []
         self.start = self.summary['attached_boot_ns']
         self.stop = self.summary['stopped_boot_ns']
-        self.account, self.truth, self.stdout, self.status = None, [], '', None
+        self.account, self.truth, self.stdout, self.said, self.status = None, [], '', '', None
+        self.pid = None
 
     def of(self, kind, device=None, event=None):
         return [r for r in self.rows if r['type'] == kind and (device is None or r['device'] == str(device))
@@ -98,6 +107,7 @@ class Result:
 
 class Recorder:
     def __init__(self, bench, name, args, env=None):
+        self.bench = bench
         self.dir = os.path.join(bench.folder, name)
         self.json = self.dir + '.json'
         argv = [bench.memtap, 'record', '-o', self.dir, '--summary-json', self.json, *args]
@@ -108,22 +118,36 @@ class Recorder:
         return self
 
     def stop(self, sig=signal.SIGINT):
-        if sig and self.process.p.poll() is None:
-            self.process.p.send_signal(sig)
+        if sig and self.process.alive():
+            self.process.signal(sig)
         status = self.process.wait()
         if status:
             raise AssertionError(f'memtap exits with {status}: {self.process.tail()}')
-        return Result(self.dir, self.json, self.process.text('err'))
+        self.bench.bring()
+        result = Result(self.bench.here(self.dir), self.bench.here(self.json), self.process.text('err'))
+        result.rc2 = self.bench.rc2()
+        return result
 
 
 class Bench:
-    """A folder for one test, its processes, and the ways to run a program."""
+    """
+    A folder for one test, its processes, and the ways to run a program. On another machine
+    (guest.py) the paths are those there; bring() and here() give its files.
+    """
+    programs = os.path.join(HERE, 'programs')
+    steps = 250  # of training that fill a window
 
     def __init__(self, run, build):
         self.run, self.build = run, build
         self.memtap = os.path.join(build, 'memtap')
         self.folder = tempfile.mkdtemp(prefix='memtap-real.')
         self.processes = []
+
+    def bring(self):
+        """Makes here() give the files as they are now."""
+
+    def here(self, path):
+        return path
 
     def __enter__(self):
         return self
@@ -149,10 +173,45 @@ class Bench:
         if wait:
             own['REAL_WAIT'] = '1'
         own.update(env or {})
-        script = os.path.join(HERE, 'programs', name + '.py')
+        script = os.path.join(self.programs, name + '.py')
         p = self.start(label, [*prefix, self.run, script, *args], own)
         p.account, p.truth = own['REAL_OUT'], own['SIM_TRUTH']
         return p
+
+    def site(self, *names):
+        """A path among the packages of the environment."""
+        return os.path.join(os.path.dirname(os.path.realpath(self.run)), '..', 'site', *names)
+
+    def cann(self):
+        """The folder of the simulated CANN's libraries."""
+        return os.path.join(os.path.dirname(os.path.realpath(self.run)), 'cann', 'lib64')
+
+    def python(self):
+        """The version of Python in the environment: 3.11"""
+        with open(self.site('..', 'unpacked'), encoding='utf-8') as f:
+            return f.read().split()[0]
+
+    def version(self):
+        """The release of torch_npu, for reasons."""
+        with open(self.site('torch_npu', 'version.py'), encoding='utf-8') as f:
+            return 'torch_npu ' + re.search(r"__version__ = '([^'+]+)", f.read())[1]
+
+    def rc2(self):
+        """6.0.rc2 reports behind its lock, and a free always together with the return to the pool."""
+        if not os.path.exists(self.site('torch_npu', 'version.py')):
+            return False  # MindSpore
+        return self.version().split()[1] in ('2.1.0.post6', '2.3.1', '2.4.0rc1')
+
+    def has(self, name):
+        """Does torch_npu.npu export this name?"""
+        with open(self.site('torch_npu', 'npu', '__init__.py'), encoding='utf-8') as f:
+            return re.search(rf'\b{name}\b', f.read()) is not None
+
+    def knows(self, word):
+        """Does the library of torch_npu contain this text (a variable that it reads, a function that it calls)?"""
+        with open(self.site('torch_npu', 'lib', 'libtorch_npu.so'), 'rb') as f, \
+                mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) as m:
+            return m.find(word.encode()) >= 0
 
     def interpreter(self):
         """The Python behind the wrapper, and the environment that the wrapper makes for it."""
@@ -165,28 +224,35 @@ class Bench:
 
     def end(self, program, *results):
         """Lets a program that stands at DONE end; gives its account to the results."""
-        if program.p.poll() is None:
+        if program.alive():
             program.line()
         status = program.wait()
+        self.bring()
         account, truth = None, []
-        if os.path.exists(program.account):
-            with open(program.account, encoding='utf-8') as f:
+        path = self.here(program.account)
+        if os.path.exists(path):
+            with open(path, encoding='utf-8') as f:
                 account = json.load(f)
-        for path in glob.glob(glob.escape(program.truth) + '.*'):
+        for path in glob.glob(glob.escape(self.here(program.truth)) + '.*'):
             with open(path, encoding='utf-8') as f:
                 truth += [json.loads(x) for x in f]
         for r in results:
             r.account, r.truth, r.status = account, truth, status
-            r.stdout = printed(program)
+            r.pid = program.pid
+            r.stdout, r.said = printed(program), program.text('err')
         return status
 
-    def traced(self, name, *args, env=None, record=(), tag=''):
-        """Attach at READY, stop at DONE."""
+    def traced(self, name, *args, env=None, record=(), tag='', held=False):
+        """Attach at READY, stop at DONE; with held memtap stands still between them."""
         p = self.program(name, *args, env=env, tag=tag)
         p.until('READY ')
         rec = self.record(name + tag + '.dir', '-p', p.pid, *record).attached()
+        if held:
+            rec.process.p.send_signal(signal.SIGSTOP)
         p.line()
         p.until('DONE ')
+        if held:
+            rec.process.p.send_signal(signal.SIGCONT)
         r = rec.stop()
         self.end(p, r)
         if r.status:

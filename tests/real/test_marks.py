@@ -4,6 +4,7 @@ import glob
 import os
 
 import equal
+from harness import Skip
 
 CUT = 254  # bytes of a message that the vendor's tool prints
 
@@ -49,12 +50,14 @@ def marks(bench, module):
 
 
 def test_torch_npu(bench):
+    if not os.path.exists(bench.site('torch_npu', 'npu', 'mstx.py')):
+        raise Skip(f'{bench.version()} has no torch_npu.npu.mstx')
     return marks(bench, False)
 
 
 def test_with_module(bench):
-    from harness import Skip
     folder = os.path.join(bench.build, 'tests', 'sim', 'python')
-    if not glob.glob(os.path.join(folder, 'mstx.*.so')):
-        raise Skip('the module mstx is not built')
+    tag = 'cpython-' + bench.python().replace('.', '')
+    if not glob.glob(os.path.join(folder, f'mstx.{tag}*.so')):
+        raise Skip(f'the module mstx is not built for Python {bench.python()}')
     return marks(bench, True)

@@ -25,35 +25,71 @@ def test_expandable_oom(bench):
     return note
 
 
-def workspaces(bench, queue, size=3000000):
-    r = bench.traced('train', env={'SIM_WS_BYTES': size, 'TASK_QUEUE_ENABLE': queue})
+SIZES = {'SIM_WS_BYTES': '65536,aclnnAdd:3000000,aclnnMul:5000000'}
+
+
+def in_pool(bench, queue):
+    """The workspaces are blocks of the caching allocator."""
+    r = bench.traced('train', env={'SIM_WS_BYTES': 3000000, 'TASK_QUEUE_ENABLE': queue})
     note = everything(r)
-    return r, note, [x for x in r.of('PTA', 0, 'MALLOC') if x['size'] >= equal.block_size(size)]
+    n = equal.workspace_in_pool(r)
+    equal.require(not r.of('PTA_WORKSPACE') and n > 100, 'workspaces in the pool', n, r.of('PTA_WORKSPACE')[:1])
+    return f'{note}, {n} workspaces among them'
 
 
 def test_workspace_queue_0(bench):
-    r, note, large = workspaces(bench, 0)
-    equal.require(not r.of('PTA_WORKSPACE') and len(large) > 100, 'workspaces are blocks of the pool', len(large))
-    return note
+    return in_pool(bench, 0)
 
 
 def test_workspace_queue_1(bench):
-    r, note, large = workspaces(bench, 1)
-    equal.require(not r.of('PTA_WORKSPACE') and len(large) > 100, 'workspaces are blocks of the pool', len(large))
-    return note
+    return in_pool(bench, 1)
+
+
+def has_workspaces(r, bench):
+    if not r.of('PTA_WORKSPACE') and not equal.pool_trace(r, 0)[1]:
+        n = equal.workspace_in_pool(r)
+        raise Skip(f'{bench.version()} has no workspace allocator: all {n} workspaces are blocks of the pool')
 
 
 def test_workspace_queue_2(bench):
-    r, note, _ = workspaces(bench, 2)
+    r = bench.traced('train', env={'SIM_WS_BYTES': 3000000, 'TASK_QUEUE_ENABLE': 2})
+    note = everything(r)
+    has_workspaces(r, bench)
     rows = r.of('PTA_WORKSPACE')
-    if not rows and not equal.pool_trace(r, 0)[1]:
-        raise Skip('this release has no workspace allocator')
     equal.require(rows, 'no workspace row')
     n = equal.workspace(r)
     callers = {x['tid'] for x in rows}
     equal.require(not callers & {x['tid'] for x in r.of('PTA')}, 'workspaces are of the queue thread')
     unharmed(bench, r, 'train', env={'SIM_WS_BYTES': 3000000, 'TASK_QUEUE_ENABLE': 2})
     return f'{note}; {n} PTA_WORKSPACE'
+
+
+def test_workspace_growth(bench):
+    """Several sizes, streams and devices: blocks grow, empty_cache takes them."""
+    env = {**SIZES, 'TASK_QUEUE_ENABLE': 2}
+    r = bench.traced('workspaces', env=env)
+    note = everything(r)
+    has_workspaces(r, bench)
+    n = sum(equal.workspace(r, d) for d in range(2))
+    grown = {x['ptr'] for x in r.of('PTA_WORKSPACE')}
+    equal.require(n > 8 and len(grown) > 4, 'rows', n, 'blocks', len(grown))
+    unharmed(bench, r, 'workspaces', env=env)
+    return f'{note}; {n} PTA_WORKSPACE in {len(grown)} blocks'
+
+
+def test_workspace_overlap(bench):
+    """A queue for each stream: their uses of one device overlap, and a free names the block used last."""
+    if not bench.knows('PER_STREAM_QUEUE'):
+        raise Skip(f'{bench.version()} has one queue a device')
+    env = {**SIZES, 'TASK_QUEUE_ENABLE': 2, 'PER_STREAM_QUEUE': 1}
+    r = bench.traced('workspaces', env=env)
+    note = everything(r)
+    n = sum(equal.workspace(r, d, overlap=True) for d in range(2))
+    rows = r.of('PTA_WORKSPACE', 0)
+    equal.require(len({x['tid'] for x in rows}) > 3, 'threads', {x['tid'] for x in rows})
+    crossed = sum(a['event'] == b['event'] == 'MALLOC' for a, b in zip(rows, rows[1:]))
+    unharmed(bench, r, 'workspaces', env=env)
+    return f'{note}; {n} PTA_WORKSPACE, {crossed} begun in another one'
 
 
 def test_old_launches(bench):

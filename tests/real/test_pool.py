@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The caching allocator: rows against its history and its counters, and nothing changed by tracing."""
 import equal
-from harness import unharmed
+from harness import Skip, unharmed
 
 
 def everything(r, completed=True):
-    """All comparisons that hold for any program with a history; a note for the closing bracket."""
+    """All comparisons that hold for any program with an account; a note for the closing bracket."""
     equal.clean(r)
-    devices = range(len(r.account['history']))
-    rows = sum(equal.history(r, d) for d in devices)
+    rows = equal.pool(r)
     if completed:
         equal.completed(r)
     n = equal.hal(r)
-    for d in devices:
+    for d in equal.devices(r):
         equal.segments(r, d)
     k, o = equal.launches(r), equal.oom(r)
     return f'{rows} PTA, {n} HAL, {k} launches' + (f', {o} OOM' if o else '') + ' equal'
@@ -38,6 +37,8 @@ def test_train(bench):
 
 
 def test_threads(bench):
+    if bench.rc2():
+        raise Skip(f'{bench.version()} reads blocks behind its lock: with threads it crashes now and then, untraced too')
     r = bench.traced('threads')
     note = everything(r)
     equal.require(r.of('PTA', 0) and r.of('PTA', 1), 'both devices have rows')
@@ -51,9 +52,10 @@ def test_streams(bench):
     r = bench.traced('streams', env=env)
     note = everything(r)
     equal.operations(r)
-    held = [x for x in r.of('PTA', 0, 'FREE') if int(x['attr']['active']) > x['used']]
+    held = [o for o in r.account['ops'] if o[0] == 'F' and o[5]['active'] > o[5]['allocated']]
     equal.require(len(held) >= 12, 'freed blocks that a stream still holds:', len(held))
-    equal.require(len({x['attr']['stream'] for x in r.of('PTA')}) == 4, 'rows name the four streams')
+    if equal.full(r):
+        equal.require(len({x['attr']['stream'] for x in r.of('PTA')}) == 4, 'rows name the four streams')
     unharmed(bench, r, 'streams', env=env)
     return f'{note}, {len(held)} freed while in use'
 
@@ -87,14 +89,9 @@ def test_empty_cache(bench):
     return note
 
 
-def test_special(bench):
-    r = bench.traced('special')
-    note = everything(r)
-    unharmed(bench, r, 'special')
-    return f'{note}; ' + ', '.join(x.split()[0] for x in r.stdout if 'not here' not in x)
-
-
 def test_not_cached(bench):
+    if not bench.knows('PYTORCH_NO_NPU_MEMORY_CACHING'):
+        raise Skip(f'{bench.version()} does not read PYTORCH_NO_NPU_MEMORY_CACHING')
     env = {'PYTORCH_NO_NPU_MEMORY_CACHING': 1}
     r = bench.traced('storm', '400', env=env)
     note = everything(r)
@@ -104,15 +101,18 @@ def test_not_cached(bench):
 
 
 def test_losses(bench):
-    """A ring far too small: what is missing is exactly what memtap says it has lost."""
-    r = bench.traced('storm', record=('--ring-size', '4K'))
+    """
+    A ring far too small, and nobody who empties it: what is missing is exactly what memtap says it
+    has lost.
+    """
+    r = bench.traced('storm', record=('--ring-size', '4K'), held=True)
     a = r.summary['accounting']
     equal.require(a['exact'], 'the accounting does not add up:', a)
-    trace, rows = r.account['history'][0], r.of('PTA')
-    want = [('MALLOC' if e[0] == 'alloc' else 'FREE', e[1]) for e in trace if e[0] in ('alloc', 'free_requested')]
-    equal.require(equal.part_of([(x['event'], x['ptr']) for x in rows], want), 'rows are no part of the history')
-    happened = len(want) + sum(e[0] == 'free_completed' for e in trace)
-    lost = sum(x['count'] for x in r.summary['losses'] if 'reportMemoryData' in x['probe'])
+    rows, (want, of_row) = r.of('PTA'), equal.happened(r)
+    equal.require(equal.part_of([of_row(x) for x in rows], want), 'rows are no part of the account')
+    happened = len(want) + equal.back_in_pool(r)
+    lost = sum(x['count'] for x in r.summary['losses'] if 'reportMemory' in x['probe'])
+    equal.require(lost > 0 and rows, 'lost', lost, 'rows', len(rows))
     seen = len(rows) + r.summary['without_row']['PTA blocks back in the pool']
     equal.require(seen + lost == happened, 'seen', seen, 'lost', lost, 'in the history', happened)
     told = sum(int(x['attr']['count']) for x in r.of('LOST') if x['attr']['count'].isdigit())

@@ -30,7 +30,7 @@ TARGETS = ['plugin/ascend/libmindspore_ascend_res_manager.so', 'plugin/libmindsp
            'plugin/ascend/ms_kernels_symmetric_memory/**/*.so']
 HOMES = [(r'acl(?!nn)[a-z]*[A-Z]', 'libascendcl.so', ['acl_thin.c', 'acl_compat.c'],
           ['libacl_rt_impl.so', 'libacl_rt.so', 'libruntime.so', 'libascend_hal.so', 'libhccl.so']),
-         (r'Hccl[A-Z]', 'libhccl.so', ['hccl.c'], ['libacl_rt.so', 'libruntime.so'])]
+         (r'Hccl[A-Z]', 'libhccl.so', ['hccl.c', 'hccl_shared.c'], ['libacl_rt.so', 'libruntime.so'])]
 RUN = '''#!/bin/sh
 S=$(dirname "$(readlink -f "$0")")
 export ASCEND_HOME_PATH=$S/Ascend/cann/latest

@@ -129,7 +129,7 @@ def cann_libs(b, a, npu_libs, torch_libs, system, cuda):
         extend('libacl_op_compiler.so', ['acl_op_compiler.c'], compiler,
                ['libascendcl.so', 'libruntime.so']),
         extend('libacl_tdt_channel.so', [], tdt, []),
-        extend('libhccl.so', ['hccl.c'], hccl | {n for n in need if n.startswith('Hccl')},
+        extend('libhccl.so', ['hccl.c', 'hccl_shared.c'], hccl | {n for n in need if n.startswith('Hccl')},
                ['libacl_rt.so', 'libruntime.so']),
         extend('libatb.so', ['atb.cc'], {n for n in need if re.match(r'_Z(N|NK|TIN|TVN)3atb', n)},
                ['libruntime.so', 'libacl_rt.so', 'libsim_truth.so']),

@@ -30,6 +30,7 @@ RUNS = [
     ({}, '--layout none --steps 60 --threads 3 --devices 2 --oom --empty-cache 7'),
     ({'TASK_QUEUE_ENABLE': '2'}, '--layout opaque --steps 20'),
     ({'SIM_BAD_REPORT': '9'}, '--steps 20 --threads 2'),
+    ({}, '--layout b_rc2 --steps 40 --threads 2 --empty-cache 7'),
     ({}, '--steps 10 --ranks 3 --devices 3'),
     ({}, '--steps 10 --exec'),
     ({}, '--steps 40 --mindspore --threads 2'),
@@ -38,7 +39,7 @@ RUNS = [
 ]
 
 # layout: (reported layout, call sites)
-DERIVED = {'a': ('A', 3), 'b': ('B', 6), 'c': ('C', 8), 'c_symtab': ('C', 8), 'c10': (None, None),
+DERIVED = {'a': ('A', 3), 'b': ('B', 6), 'b_rc2': ('B', 6), 'c': ('C', 8), 'c_symtab': ('C', 8), 'c10': (None, None),
            'none': (None, None)}
 
 

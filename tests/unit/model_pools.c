@@ -60,6 +60,91 @@ Test(torch, without_totals)
 	cr_expect_eq(row_of(e)->attrs, ATTR_BLOCK);
 }
 
+/* ---- frees as 6.0.rc2 reports them ---- */
+
+static struct event merged(enum event_kind kind, uint64_t addr, int64_t size, int64_t allocated)
+{
+	struct event e = pta(kind, addr, size, 0);
+
+	e.flags |= EVF_MERGED;
+	e.allocated = allocated;
+	return e;
+}
+
+Test(torch, free_of_a_merged_block)
+{
+	const struct row *r;
+
+	/* three neighbours of one segment of 0x4000 bytes */
+	put(merged(EV_PTA_MALLOC, 0x1000, 0x200, 0x200));
+	put(merged(EV_PTA_MALLOC, 0x1200, 0x400, 0x600));
+	put(merged(EV_PTA_MALLOC, 0x1600, 0x800, 0xe00));
+	/* the last goes, merged with the rest of the segment behind it */
+	ruled_out(merged(EV_PTA_BLOCK_FREE, 0x1600, 0x3a00, 0x600), RULE_BLOCK_FREE);
+	r = row_of(merged(EV_PTA_FREE, 0x1600, 0x3a00, 0x600));
+	cr_expect_eq(r->ptr, 0x1600);
+	cr_expect_eq(r->size, 0x800);
+	cr_expect_eq(r->allocation_id, 3);
+	/* the first, with nothing beside it */
+	r = row_of(merged(EV_PTA_FREE, 0x1000, 0x200, 0x400));
+	cr_expect_eq(r->ptr, 0x1000);
+	cr_expect_eq(r->size, 0x200);
+	/* the middle one, with both sides: the record has the address of the first */
+	r = row_of(merged(EV_PTA_FREE, 0x1000, 0x4000, 0));
+	cr_expect_eq(r->ptr, 0x1200);
+	cr_expect_eq(r->size, 0x400);
+	cr_expect_eq(r->allocation_id, 2);
+	cr_expect(!(r->attrs & (ATTR_PREATTACH | ATTR_NOTE)));
+	cr_expect_eq(counts().residual, 0);
+	cr_expect_eq(counts().live_blocks, 0);
+}
+
+Test(torch, merged_free_of_a_block_from_before_the_attach)
+{
+	const struct row *r;
+
+	/* the first record: nothing to compare its total with */
+	r = row_of(merged(EV_PTA_FREE, 0x1000, 0x4000, 0x1000));
+	cr_expect_eq(r->ptr, 0x1000);
+	cr_expect_lt(r->size, 0);
+	cr_expect(r->attrs & ATTR_PREATTACH);
+	cr_expect_str_eq(r->note, "address after merging");
+	put(merged(EV_PTA_MALLOC, 0x9000, 0x400, 0x1400));
+	r = row_of(merged(EV_PTA_FREE, 0x1000, 0x4000, 0x1200));
+	cr_expect_eq(r->size, 0x200);
+	cr_expect(r->attrs & ATTR_PREATTACH);
+	/* a block of another device that lies there too is not it */
+	put(merged(EV_PTA_MALLOC, 0x2000, 0x200, 0x1400));
+	{
+		struct event e = merged(EV_PTA_FREE, 0x1000, 0x4000, 0);
+
+		e.device = 1;
+		r = row_of(e);
+	}
+	cr_expect_eq(r->ptr, 0x1000);
+	cr_expect(r->attrs & ATTR_PREATTACH);
+	cr_expect_eq(counts().live_blocks, 2);
+}
+
+Test(torch, merged_free_while_others_allocate)
+{
+	const struct row *r;
+
+	/* another thread took a part of the range before the report: the total tells which block
+	 * went */
+	put(merged(EV_PTA_MALLOC, 0x1000, 0x200, 0x200));
+	put(merged(EV_PTA_MALLOC, 0x1200, 0x600, 0x800));
+	r = row_of(merged(EV_PTA_FREE, 0x1000, 0x4000, 0x600));
+	cr_expect_eq(r->ptr, 0x1000);
+	cr_expect_eq(r->size, 0x200);
+	/* both are as large: which one is not known, and said so */
+	put(merged(EV_PTA_MALLOC, 0x1800, 0x600, 0xc00));
+	r = row_of(merged(EV_PTA_FREE, 0x1100, 0x4000, 0x600));
+	cr_expect(r->attrs & ATTR_PREATTACH);
+	cr_expect_eq(r->size, 0x600);
+	cr_expect_eq(counts().live_blocks, 2);
+}
+
 /* ---- workspace ---- */
 
 static struct event ws(bool alloc, uint64_t addr, int64_t size, int64_t allocated, int64_t reserved)
@@ -146,6 +231,45 @@ Test(torch, workspaces_of_two_devices)
 	e.device = 1;
 	cr_expect_eq(row_of(e)->device, 1);
 	row_of(ws(false, 0x1000, 4096, 0, 4096));
+}
+
+/* With a queue a stream uses of one device overlap, and a free names the block used last. */
+Test(torch, workspaces_of_two_queues)
+{
+	const struct row *r;
+	struct event e;
+	uint64_t one, two;
+
+	ruled_out(ws(true, 0x1000, 4096, 0, 4096), RULE_SEGMENT);
+	e = on_thread(ws(true, 0x1000, 4096, 4096, 4096), 11);
+	e.stream = 0xa;
+	one = row_of(e)->allocation_id;
+	ruled_out(ws(true, 0x8000, 8192, 4096, 12288), RULE_SEGMENT);
+	e = on_thread(ws(true, 0x8000, 8192, 12288, 12288), 12);
+	e.stream = 0xb;
+	two = row_of(e)->allocation_id;
+	/* thread 11 is done: the record says 0x8000 */
+	e = on_thread(ws(false, 0x8000, 8192, 4096, 12288), 11);
+	e.stream = 0xb;
+	r = row_of(e);
+	cr_expect_eq(r->ptr, 0x1000);
+	cr_expect_eq(r->size, 4096);
+	cr_expect_eq(r->stream, 0xa);
+	cr_expect_eq(r->allocation_id, one);
+	r = row_of(on_thread(ws(false, 0x8000, 8192, 0, 12288), 12));
+	cr_expect_eq(r->ptr, 0x8000);
+	cr_expect_eq(r->allocation_id, two);
+	/* a thread that took none: the one that is named; none is there any more: as named */
+	one = row_of(on_thread(ws(true, 0x1000, 4096, 4096, 12288), 11))->allocation_id;
+	row_of(on_thread(ws(true, 0x8000, 8192, 12288, 12288), 12));
+	r = row_of(on_thread(ws(false, 0x1000, 4096, 8192, 12288), 13));
+	cr_expect_eq(r->allocation_id, one);
+	cr_expect_eq(row_of(on_thread(ws(false, 0x1000, 4096, 0, 12288), 14))->ptr, 0x8000);
+	r = row_of(on_thread(ws(false, 0x1000, 4096, -4096, 12288), 12));
+	cr_expect(r->attrs & ATTR_PREATTACH);
+	cr_expect_eq(r->ptr, 0x1000);
+	cr_expect_eq(counts().residual, 0);
+	cr_expect_eq(counts().live_blocks, 0);
 }
 
 Test(torch, workspace_after_a_late_attach)

@@ -61,6 +61,7 @@ enum event_kind {
 #define EVF_PART 0x4000u /* EV_MS_FREE: of a piece, inside a call that keeps others */
 #define EVF_LOOSE 0x8000u /* totals may be younger than the event */
 #define EVF_SEGMENT 0x800u /* HAL: inside an acl call as torch_npu makes it for a segment */
+#define EVF_MERGED 0x1000u /* PTA: a free names the block merged with its free neighbours */
 #define EVF_ALONE 0x400u /* HAL: out of memory, and no enclosing call to report it */
 
 struct event {

@@ -125,7 +125,7 @@ static void check_features(struct report *r, struct features *f)
 	char buf[96];
 	int i;
 
-	features__probe(f);
+	features__probe(f, true);
 	for (i = 0; i < FEAT_MAX; i++)
 		say(r, feature__name((enum feature)i), feature__text(f->state[i], buf, sizeof(buf)),
 		    f->state[i] == 1 ? NULL : needed_for((enum feature)i, f->state[i]));

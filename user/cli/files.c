@@ -4,7 +4,6 @@
 
 #include <bpf/bpf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -204,10 +203,10 @@ bool session__traces(struct session *s, pid_t pid)
 /* Of a process that has ended: the file itself may still be where it was. */
 static int open_same(const struct map_event *e)
 {
-	int fd = open(e->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	int fd = proc__open(getpid(), e->path);
 	struct stat st;
 
-	if (fd >= 0 && (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_ino != e->ino)) {
+	if (fd >= 0 && (fstat(fd, &st) || st.st_ino != e->ino)) {
 		close(fd);
 		fd = -1;
 	}
@@ -236,7 +235,9 @@ static bool has_ended(struct session *s, pid_t pid)
 
 static void on_library(struct session *s, const struct map_event *e)
 {
-	struct mapping m = { .start = e->start, .end = e->start + e->len, .path = e->path };
+	struct mapping m = {
+		.start = e->start, .end = e->start + e->len, .ino = e->ino, .path = e->path
+	};
 	const struct probed_file *f;
 	int fd, err;
 

@@ -232,7 +232,7 @@ int cmd_probes(int argc, char **argv)
 				err = -EINVAL;
 		return err ? EXIT_FAIL : EXIT_OK;
 	}
-	features__probe(&f);
+	features__probe(&f, false);
 	bad = knownbad__uretprobe_seccomp();
 	if (bad) { /* as record does */
 		pr_warn("%s: `ret` sites would be used instead", bad);

@@ -157,6 +157,7 @@ int probes_file__derive(const char *path, bool json, FILE *out)
 	add_number(&r, "report_size", (int64_t)d.report_size, report);
 	add_text(&r, "layout", layouts[d.layout]);
 	add_number(&r, "call_sites", d.call_sites, report);
+	add_text(&r, "frees", !report ? NULL : d.merged ? "merged" : "exact");
 	add_hex(&r, "malloc_vaddr", d.malloc);
 	add_hex(&r, "free_vaddr", d.free);
 	add_number(&r, "block_ptr", d.block_ptr, d.block_ptr >= 0);

@@ -28,6 +28,12 @@ static void withdraw(struct session *s, const struct probed_file *f, const char 
 		session__segments_left(s, f);
 }
 
+/* What the file says of its records. */
+struct reading {
+	enum pta_layout layout;
+	uint32_t flags; /* EVF_ */
+};
+
 /* One process alone: its records are dropped, those of others are not. */
 static void doubt(struct session *s, const struct probed_file *f, const struct mt_hdr *h,
 		  const char *why)
@@ -56,21 +62,22 @@ static bool act(struct session *s, const struct probed_file *f, struct pta_side 
 	return judgement == PTA_BELIEVED;
 }
 
-/* Layout to decode with; false when the record must not be believed. */
-static bool pta_ok(struct session *s, const struct mt_pta *r, enum pta_layout *layout,
-		   enum rule *rule)
+/* How to decode; false when the record must not be believed. */
+static bool pta_ok(struct session *s, const struct mt_pta *r, struct reading *how, enum rule *rule)
 {
 	const struct probed_file *f = prober__site_file(s->prober, r->h.site);
 	struct pta_check *c = f ? check_of(s, f->no) : NULL;
 
 	*rule = RULE_WITHDRAWN;
-	*layout = PTA_LAYOUT_UNKNOWN;
+	how->layout = PTA_LAYOUT_UNKNOWN;
 	if (!c || c->report.withdrawn)
 		return false;
 	if (r->h.fn == MT_FN_C10_REPORT)
 		return true;
+	how->flags = f->pta.merged ? EVF_MERGED : 0;
 	return act(s, f, &c->report, &r->h,
-		   pta_judge__report(&c->report.judge, r, (enum pta_layout)f->pta_layout, layout),
+		   pta_judge__report(&c->report.judge, r, (enum pta_layout)f->pta_layout,
+				     &how->layout),
 		   rule);
 }
 
@@ -86,14 +93,14 @@ static bool function_ok(struct session *s, const struct mt_call *r, enum rule *r
 	return act(s, f, &c->functions, &r->h, pta_judge__call(&c->functions.judge, r), rule);
 }
 
-static bool believable(struct session *s, const void *rec, size_t size, enum pta_layout *layout,
+static bool believable(struct session *s, const void *rec, size_t size, struct reading *how,
 		       enum rule *rule)
 {
 	const struct mt_hdr *h = rec;
 	size_t i;
 
 	if (h->type == MT_REC_PTA && size >= sizeof(struct mt_pta))
-		return pta_ok(s, rec, layout, rule);
+		return pta_ok(s, rec, how, rule);
 	if (h->type == MT_REC_CALL && size >= sizeof(struct mt_call) &&
 	    (h->fn == MT_FN_PTA_ALLOC || h->fn == MT_FN_PTA_FREE))
 		return function_ok(s, rec, rule);
@@ -117,19 +124,20 @@ void session__free_checks(struct session *s)
 
 static void on_record(void *ctx, const void *rec, size_t size, bool late)
 {
-	enum pta_layout layout = PTA_LAYOUT_UNKNOWN;
+	struct reading how = { .layout = PTA_LAYOUT_UNKNOWN };
 	struct session *s = ctx;
 	struct event e;
 	enum rule rule;
 
-	if (!believable(s, rec, size, &layout, &rule)) {
+	if (!believable(s, rec, size, &how, &rule)) {
 		model__no_row(s->model, rule);
 		return;
 	}
-	if (event__decode(rec, size, layout, &e)) {
+	if (event__decode(rec, size, how.layout, &e)) {
 		s->rows_unknown++;
 		return;
 	}
+	e.flags |= how.flags;
 	if (late)
 		e.flags |= EVF_LATE;
 	if (model__event(s->model, &e))

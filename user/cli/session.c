@@ -118,7 +118,7 @@ static int setup(struct session *s)
 	raise_nofile(s);
 	if (env) /* tests: makes "too many open calls" happen */
 		po.inflight_max = (uint32_t)strtoul(env, NULL, 10);
-	features__probe(&s->features);
+	features__probe(&s->features, false);
 	err = out__open(&oo, &s->out);
 	if (err)
 		return err;

@@ -30,6 +30,27 @@ struct process *model__meet(struct model *m, uint32_t tgid, uint32_t start, uint
 uint64_t model__real(const struct model *m, uint64_t boot);
 /* MALLOC, FREE and their pools. */
 void model__memory(struct model *m, struct process *p, const struct event *e);
+/* The live block at an address, NULL: none is known. Valid until the next event. */
+const struct block *model__live(const struct model *m, const struct process *p, enum layer l,
+				uint64_t addr);
+/*
+ * torch_npu 6.0.rc2 reports a free when the block has been merged with its free neighbours, and
+ * names what came of it, behind its lock. The only live block in that range is the one that was
+ * freed: its address and size go into e. False: it is from before the attach; then the size is what
+ * the total fell by since the record before (negative: unknown).
+ */
+bool merged__resolve(const struct model *m, const struct process *p, const struct pool *q,
+		     struct event *e);
+/* Keep the addresses for that: a block is there, is gone. */
+void merged__add(struct process *p, uint64_t addr);
+void merged__del(struct process *p, uint64_t addr);
+/*
+ * The free of a workspace names the block that was used last on its device, which with a queue for
+ * each stream (PER_STREAM_QUEUE) may be another one's. Each thread runs one operator after the
+ * other: what is freed is what this thread took. Its address and stream go into e.
+ */
+void uses__add(struct process *p, const struct event *e);
+void uses__resolve(struct process *p, struct event *e);
 /* OOM_TRIGGER row. */
 void model__oom(struct model *m, struct process *p, const struct event *e);
 /* The FREE of a block that was seen; false: of one from before the attach, with what is known. */
@@ -38,9 +59,6 @@ bool model__free_row(struct model *m, struct process *p, const struct event *e, 
 /* The MALLOC of a block, kept from now on; false: no memory for it. */
 bool model__malloc_row(struct model *m, struct process *p, const struct event *e, enum layer l,
 		       enum row_type type, int32_t device, struct row *r);
-/* The block at an address, until the next one comes or goes; NULL: none is known. */
-const struct block *model__live(const struct model *m, const struct process *p, enum layer l,
-				uint64_t addr);
 void model__drop_blocks(struct model *m, struct process *p);
 
 /* An event of MindSpore's pools. */

@@ -159,6 +159,8 @@ void model__drop_blocks(struct model *m, struct process *p)
 	for (i = 0; i < n; i++)
 		block__take(m, p, (enum layer)(gone[i].b & 0xff), gone[i].a, &b);
 	free(gone);
+	p->pta_live.n = 0;
+	p->ws_uses.n = 0;
 }
 
 /* ---- rows ---- */
@@ -306,6 +308,22 @@ static void pta_attrs(struct model *m, const struct event *e, struct row *r)
 		r->attrs |= ATTR_STREAM;
 }
 
+/* What a FREE row says of a block that was reported merged. */
+static void free_merged(struct model *m, struct process *p, const struct pool *q,
+			const struct event *merged, struct row *r)
+{
+	struct event e = *merged;
+	bool known = merged__resolve(m, p, q, &e);
+
+	model__free_row(m, p, &e, LAYER_PTA, ROW_PTA, r);
+	if (known) {
+		merged__del(p, e.addr);
+	} else if (!m->opts.vendor) {
+		r->attrs |= ATTR_NOTE;
+		r->note = "address after merging";
+	}
+}
+
 static void on_pta(struct model *m, struct process *p, const struct event *e)
 {
 	struct pool *q = e->flags & EVF_TOTALS ? pool__of(&p->pta, e->device) : NULL;
@@ -319,10 +337,20 @@ static void on_pta(struct model *m, struct process *p, const struct event *e)
 		m->counts.rules[RULE_BLOCK_FREE]++;
 		return;
 	}
-	if (e->kind == EV_PTA_FREE)
+	if (e->kind == EV_PTA_FREE && e->flags & EVF_MERGED)
+		free_merged(m, p, q, e, &r);
+	else if (e->kind == EV_PTA_FREE)
 		model__free_row(m, p, e, LAYER_PTA, ROW_PTA, &r);
 	else if (!model__malloc_row(m, p, e, LAYER_PTA, ROW_PTA, e->device, &r))
 		return;
+	if (e->flags & EVF_MERGED) {
+		if (e->kind == EV_PTA_MALLOC)
+			merged__add(p, e->addr);
+		if (q) {
+			q->prev = true;
+			q->prev_allocated = e->allocated;
+		}
+	}
 	r.device = e->device;
 	pta_attrs(m, e, &r);
 	model__emit(m, p, &r, true);
@@ -368,10 +396,18 @@ static void on_workspace(struct model *m, struct process *p, const struct event 
 		m->counts.rules[RULE_SEGMENT]++;
 		return;
 	}
-	if (!(e->flags & EVF_ALLOC))
-		model__free_row(m, p, e, LAYER_WS, ROW_PTA_WORKSPACE, &r);
-	else if (!model__malloc_row(m, p, e, LAYER_WS, ROW_PTA_WORKSPACE, e->device, &r))
-		return;
+	if (!(e->flags & EVF_ALLOC)) {
+		struct event f = *e;
+
+		if (!(e->flags & EVF_LAYOUT_B))
+			uses__resolve(p, &f);
+		model__free_row(m, p, &f, LAYER_WS, ROW_PTA_WORKSPACE, &r);
+	} else {
+		if (!(e->flags & EVF_LAYOUT_B))
+			uses__add(p, e);
+		if (!model__malloc_row(m, p, e, LAYER_WS, ROW_PTA_WORKSPACE, e->device, &r))
+			return;
+	}
 	r.device = e->device;
 	pta_attrs(m, e, &r);
 	r.attrs &= ~ATTR_ACTIVE;

@@ -137,6 +137,8 @@ void process__free(struct process *p)
 	free(p->ms.v);
 	free(p->ms_pools);
 	free(p->ms_pieces);
+	free(p->ws_uses.v);
+	free(p->pta_live.v);
 	free(p);
 }
 

@@ -40,7 +40,7 @@ struct thread {
 struct pool {
 	int32_t slot; /* the device; MAX_DEVICES: the host */
 	uint64_t used, peak, total, peak_total, peak_time;
-	/* workspace: totals of the record before (2.7.1) */
+	/* totals of the record before, for workspaces and merged frees (2.7.1) */
 	bool prev;
 	int64_t prev_allocated, prev_reserved;
 	bool partial; /* MindSpore: a sum since the attach, the pool does not tell */
@@ -60,6 +60,24 @@ struct ms_pool {
 struct pools {
 	struct pool *v;
 	size_t n;
+};
+
+/* Addresses, sorted. */
+struct addrs {
+	uint64_t *v;
+	size_t n, cap;
+};
+
+/* A workspace that an operator uses, and the thread that runs the operator. */
+struct use {
+	uint64_t addr, stream;
+	uint32_t tid;
+	int32_t device;
+};
+
+struct uses {
+	struct use *v;
+	size_t n, cap;
 };
 
 struct process {
@@ -84,6 +102,9 @@ struct process {
 	struct event *ms_pieces; /* frees that are of a block or of a rest of one: mindspore.c */
 	size_t n_ms_pieces, cap_ms_pieces;
 	size_t n_live; /* blocks in the table of the model */
+	struct uses ws_uses; /* where uses are reported (2.7.1), in the order of their begin */
+	/* Of those the caching allocator's, where frees name merged blocks. */
+	struct addrs pta_live;
 };
 
 struct process *process__new(uint32_t tgid, uint32_t start, const char *visible);

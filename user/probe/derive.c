@@ -235,6 +235,18 @@ static uint64_t inner_function(struct elf_image *img, const char *wrapper, bool 
 	return found && reports(img, found, d, callers) ? found : 0;
 }
 
+/* 6.0.rc2: the exported wrapper reports itself, after the inner function, of the block as it is
+ * then. */
+static bool reports_merged(struct elf_image *img, const struct pta_derived *d,
+			   const struct addr_set *callers)
+{
+	uint64_t addr;
+
+	return d->layout == PTA_LAYOUT_B &&
+	       !elf_image__symbol(img, SYM_BLOCK("9FreeBlockEPv"), &addr, NULL) &&
+	       addr_set__has(callers, addr);
+}
+
 struct named {
 	uint64_t malloc, free;
 };
@@ -323,6 +335,7 @@ int pta__derive(struct elf_image *img, struct pta_derived *out)
 				 */
 	layout_why = find_layout(img, out);
 	find_inner(img, out, &callers);
+	out->merged = reports_merged(img, out, &callers);
 	if (layout_why)
 		out->why = layout_why;
 	else if (!out->malloc || !out->free)

@@ -85,6 +85,9 @@ struct pta_derived {
 	unsigned int call_sites;
 	uint64_t malloc, free; /* DeviceCachingAllocator::malloc, ::free, vaddr or 0 */
 	int block_ptr, block_size; /* offsets in Block, -1 = not found */
+	/* A FREE record names the block merged with its free neighbours, not the one freed
+	 * (6.0.rc2). */
+	bool merged;
 	size_t fdes;
 	bool from_symtab;
 	const char *why; /* reason when something was not found; static text */
@@ -177,14 +180,16 @@ enum feature {
 };
 
 #define FEATURE_OFF (-ECANCELED) /* switched off by MEMTAP_DISABLE */
+#define FEATURE_UNTRIED (-EALREADY) /* a better one works */
 
 struct features {
 	int state[FEAT_MAX]; /* 1 works, 0 the kernel says no, -errno not permitted */
-	unsigned int
-		emu; /* SITE_EMU_*: instructions this kernel emulates besides the common ones */
+	bool emu_known; /* calibration could be made */
+	unsigned int emu; /* SITE_EMU_*: what this kernel emulates besides the common set */
 };
 
-void features__probe(struct features *f);
+/* all: also what is not needed beside what works, for a report. */
+void features__probe(struct features *f, bool all);
 bool features__has(const struct features *f, enum feature x);
 const char *feature__name(enum feature x);
 /* The words of f->emu, "none" for 0, "not known"; static or in buf. */

@@ -46,14 +46,22 @@ def handshake(word, wait=True):
         sys.stdin.readline()
 
 
+def save(data):
+    if os.environ.get('REAL_OUT'):
+        with open(os.environ['REAL_OUT'], 'w', encoding='utf-8') as f:
+            json.dump(data, f)
+
+
 class Account:
     def __init__(self, devices=1, history=True, early=False):
         """early: the history runs before the first allocation, not from READY on."""
         import torch
         import torch_npu
         self.torch, self.npu = torch, torch_npu.npu
-        self.devices, self.with_history = devices, history
-        self.data = {'ops': [], 'marks': [], 'clear': []}
+        self.devices = devices
+        self.with_history = history and hasattr(self.npu.memory, '_record_memory_history')
+        self.with_log = history and not self.with_history
+        self.data = {'ops': [], 'marks': [], 'clear': [], 'pid': os.getpid()}
         torch.manual_seed(1)
         self.npu.init()
         self.recording = False
@@ -75,6 +83,9 @@ class Account:
         self.base = [self.stats(d) for d in range(self.devices)]
         if self.with_history:
             self.npu.memory._record_memory_history(context=None, max_entries=1 << 22)
+        elif self.with_log:  # generation 5.0 has no history, but its allocator logs what it does
+            self.data['snapshots'] = [self.npu.memory_snapshot()]
+            os.environ['SIM_LOG'] = '0'
 
     def stats(self, device=0):
         s = self.npu.memory_stats(device)
@@ -95,8 +106,9 @@ class Account:
         self.data['stats'] = [self.stats(d) for d in range(self.devices)]
         if self.with_history:
             self.data['history'] = self.traces()
+        elif self.with_log:
+            os.environ['SIM_LOG'] = '9'
+            self.data['snapshots'].append(self.npu.memory_snapshot())
         self.data['offset'] = clock_offset()
-        if os.environ.get('REAL_OUT'):
-            with open(os.environ['REAL_OUT'], 'w', encoding='utf-8') as f:
-                json.dump(self.data, f)
+        save(self.data)
         handshake('DONE')

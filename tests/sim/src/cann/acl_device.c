@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Simulated ACL implementation: start and end, devices, contexts, streams, events. */
 #include "acl.h"
+#include "acl_capture.h"
 #include "rt.h"
 #include "../truth/sim_truth.h"
 
@@ -245,6 +246,7 @@ API aclError aclrtSynchronizeStreamWithTimeoutImpl(void *s, int32_t ms)
 
 struct event {
 	uint64_t at;
+	uint64_t capture; /* that the stream was in when the event was recorded */
 	int recorded;
 };
 
@@ -304,6 +306,7 @@ API aclError aclrtRecordEventImpl(void *e, void *s)
 
 	x->at = now();
 	x->recorded = 1;
+	x->capture = capture__of(s);
 	return ACL_SUCCESS;
 }
 
@@ -342,6 +345,10 @@ API aclError aclrtSynchronizeEventImpl(void *e)
 
 API aclError aclrtStreamWaitEventImpl(void *s, void *e)
 {
+	struct event *x = e;
+
+	if (x->capture)
+		capture__join(s, x->capture);
 	return ACL_SUCCESS;
 }
 

@@ -4,6 +4,7 @@
 #include "nnopbase.h"
 #include "acl.h"
 #include "rt.h"
+#include "../truth/sim_truth.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -69,7 +70,7 @@ int InitL2Phase2Context(const char *name, aclOpExecutor *executor)
 	return name && executor ? 0 : 561000;
 }
 
-int CommonOpExecutorRun(void *workspace, uint64_t size, aclOpExecutor *executor, void *stream)
+static int Run(void *workspace, uint64_t size, aclOpExecutor *executor, void *stream)
 {
 	uint64_t args[8] = { reinterpret_cast<uintptr_t>(workspace), size };
 
@@ -89,6 +90,31 @@ int CommonOpExecutorRun(void *workspace, uint64_t size, aclOpExecutor *executor,
 	}
 	return aclrtLaunchKernelWithHostArgs(executor->func, 24, stream, nullptr, args,
 					     sizeof(args), nullptr, 0);
+}
+
+int CommonOpExecutorRun(void *workspace, uint64_t size, aclOpExecutor *executor, void *stream)
+{
+	uint64_t t0 = sim_truth_begin();
+	int rc = Run(workspace, size, executor, stream);
+
+	if (t0) {
+		sim_truth_rec r = {};
+
+		r.fn = "CommonOpExecutorRun";
+		r.name = executor->name;
+		r.t0 = t0;
+		r.t1 = sim_truth_now();
+		r.ret = rc;
+		r.nargs = 4;
+		r.args[0] = reinterpret_cast<uintptr_t>(workspace);
+		r.args[1] = size;
+		r.args[2] = reinterpret_cast<uintptr_t>(executor);
+		r.args[3] = reinterpret_cast<uintptr_t>(stream);
+		r.stream = reinterpret_cast<uintptr_t>(stream);
+		r.has = SIM_T_STREAM;
+		sim_truth_put(&r);
+	}
+	return rc;
 }
 
 extern "C" int NnopbaseRunWithWorkspace(aclOpExecutor *executor, void *stream, void *ws,

@@ -4,20 +4,44 @@
 
 #include <cstdarg>
 #include <cstdlib>
+#include <map>
+#include <sstream>
+#include <string>
 
 #define API extern "C" __attribute__((visibility("default")))
 
 namespace
 {
 
-uint64_t WorkspaceBytes()
-{
-	static const uint64_t n = [] {
-		const char *e = getenv("SIM_WS_BYTES");
-		return e ? strtoull(e, nullptr, 0) : 0ULL;
-	}();
+/* SIM_WS_BYTES=65536,aclnnAdd:3000000,aclnnMul:0 - of all operators, but for those that are named.
+ */
+struct Workspaces {
+	uint64_t all = 0;
+	std::map<std::string, uint64_t> named;
 
-	return n;
+	Workspaces()
+	{
+		const char *e = getenv("SIM_WS_BYTES");
+		std::istringstream list(e ? e : "");
+
+		for (std::string item; std::getline(list, item, ',');) {
+			size_t colon = item.find(':');
+
+			if (colon == std::string::npos)
+				all = strtoull(item.c_str(), nullptr, 0);
+			else
+				named[item.substr(0, colon)] = strtoull(item.c_str() + colon + 1,
+									nullptr, 0);
+		}
+	}
+};
+
+uint64_t WorkspaceBytes(const char *name)
+{
+	static const Workspaces w;
+	auto i = w.named.find(name);
+
+	return i == w.named.end() ? w.all : i->second;
 }
 
 /*
@@ -40,7 +64,7 @@ int Plan(aclOpExecutor *x, const uint64_t *w, int n)
 
 		if (*size || *ex)
 			continue;
-		*size = WorkspaceBytes();
+		*size = WorkspaceBytes(x->name);
 		*ex = x;
 		return InitL2Phase1Context(x->name, ex);
 	}

@@ -90,7 +90,7 @@ static const struct option longopts[] = {
 static void usage(FILE *f)
 {
 	fputs("usage: sim-train [--seconds N | --steps N] [--devices N] [--threads N] [--ranks N]\n"
-	      "  [--layout a|b|c|c_symtab|c10|none|opaque] [--no-torch] [--mindspore] [--load] [--layers N]\n"
+	      "  [--layout a|b|b_rc2|c|c_symtab|c10|none|opaque] [--no-torch] [--mindspore] [--load] [--layers N]\n"
 	      "  [--workspace BYTES] [--empty-cache STEPS] [--leak] [--oom] [--exceptions] "
 	      "[--atb]\n"
 	      "  [--hccl] [--host-malloc] [--profiling] [--late-dlopen SECONDS] [--exec]\n"

@@ -2,6 +2,7 @@
 /* Hermetic NpuCachingAllocator: one allocator a device, and the functions the real library exports.
  */
 #include "device_allocator.h"
+#include "report_outer.h"
 #include "../cann/acl.h"
 
 #include <cstdlib>
@@ -114,7 +115,7 @@ void NpuCachingAllocator::malloc(void **p, int device, size_t n, aclrtStream str
 {
 	if (device < 0 || device >= static_cast<int>(device_allocator.size()))
 		throwError("Allocator not initialized for device");
-	Block *b = device_allocator[device]->malloc(device, n, stream, 0);
+	Block *b = device_allocator[device]->malloc_outer(device, n, stream, 0);
 	Shard &s = shard(b->ptr);
 	std::lock_guard<std::mutex> g(s.lock);
 
@@ -172,7 +173,7 @@ void NpuCachingAllocator::raw_delete(void *p)
 
 	if (!b)
 		throwError("invalid device pointer");
-	device_allocator[b->device]->free(b, 0);
+	device_allocator[b->device]->free_outer(b, 0);
 }
 
 void NpuCachingAllocator::recordStream(void *p, aclrtStream stream)
@@ -219,7 +220,8 @@ void *MallocBlock(size_t size, void *stream, int device)
 	if (!stream)
 		throwError("no stream");
 
-	Block *block = caching_allocator.device_allocator[device]->malloc(device, size, stream, 1);
+	Block *block = caching_allocator.device_allocator[device]->malloc_outer(device, size,
+										stream, 1);
 
 	if (!block)
 		throwError("no block");
@@ -234,7 +236,7 @@ void FreeBlock(void *handle)
 		throwError("no block");
 	if (!caching_allocator.device_allocator[block->device])
 		throwError("no allocator for this device");
-	return caching_allocator.device_allocator[block->device]->free(block, 1);
+	return caching_allocator.device_allocator[block->device]->free_outer(block, 1);
 }
 
 void *GetBlockPtr(const void *handle)

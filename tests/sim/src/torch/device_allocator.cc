@@ -217,10 +217,15 @@ DeviceCachingAllocator::alloc_found_block(Block *block, size_t orig_size, size_t
 	bump(stats.active_bytes, &pool, n);
 	bump(stats.requested_bytes, &pool, static_cast<int64_t>(orig_size));
 
+#ifdef SIM_RC2 /* malloc_outer does */
+	(void)device;
+	(void)allocator_type;
+#else
 	emit::memory({ "pta_malloc", CACHING, MemoryDataType::MEMORY_MALLOC, allocator_type, device,
 		       block->ptr, n, orig_size, stats.allocated_bytes[AGGREGATE].current,
 		       stats.reserved_bytes[AGGREGATE].current,
 		       stats.active_bytes[AGGREGATE].current, block->stream });
+#endif
 	return block;
 }
 
@@ -284,10 +289,17 @@ DeviceCachingAllocator::free(Block *block, uint8_t allocator_type)
 	else
 		free_block(block, allocator_type);
 
+#ifdef SIM_RC2 /* free_outer does */
+	(void)ptr;
+	(void)requested;
+	(void)device;
+	(void)stream;
+#else
 	emit::memory({ "pta_free", CACHING, MemoryDataType::MEMORY_FREE, allocator_type, device,
 		       ptr, n, requested, stats.allocated_bytes[AGGREGATE].current,
 		       stats.reserved_bytes[AGGREGATE].current,
 		       stats.active_bytes[AGGREGATE].current, stream });
+#endif
 }
 
 size_t DeviceCachingAllocator::merge(Block *dst, Block *src, BlockPool &pool)
@@ -332,7 +344,15 @@ __attribute__((noinline, noclone)) void DeviceCachingAllocator::free_block(Block
 	bump(stats.active, &pool, -1);
 	bump(stats.active_bytes, &pool, -n);
 	bump(stats.requested_bytes, &pool, -static_cast<int64_t>(requested));
-#if SIM_LAYOUT > LAYOUT_C10
+#ifdef SIM_RC2
+	if (uint64_t t0 = sim_truth_begin())
+		emit::truth({ "pta_block_free", CACHING, MemoryDataType::MEMORY_BLOCK_FREE,
+			      allocator_type, device, ptr, n, requested,
+			      stats.allocated_bytes[AGGREGATE].current,
+			      stats.reserved_bytes[AGGREGATE].current,
+			      stats.active_bytes[AGGREGATE].current, stream },
+			    t0);
+#elif SIM_LAYOUT > LAYOUT_C10
 	emit::memory({ "pta_block_free", CACHING, MemoryDataType::MEMORY_BLOCK_FREE, allocator_type,
 		       device, ptr, n, requested, stats.allocated_bytes[AGGREGATE].current,
 		       stats.reserved_bytes[AGGREGATE].current,

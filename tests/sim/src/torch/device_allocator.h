@@ -76,6 +76,9 @@ class DeviceCachingAllocator
 	DeviceCachingAllocator();
 	Block *malloc(int device, size_t size, aclrtStream stream, uint8_t allocator_type);
 	void free(Block *block, uint8_t allocator_type);
+	/* SIM_RC2: with the reports, see report_outer.h */
+	Block *malloc_outer(int device, size_t size, aclrtStream stream, uint8_t allocator_type);
+	void free_outer(Block *block, uint8_t allocator_type);
 	void recordStream(Block *block, aclrtStream stream);
 	void emptyCache();
 	void totals(int64_t out[3]);

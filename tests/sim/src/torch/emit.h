@@ -24,6 +24,9 @@ struct Record {
 	size_t requested;
 	int64_t allocated, reserved, active;
 	void *stream;
+	/* What is reported in place of ptr and size, if it is something else. */
+	void *said_ptr = nullptr;
+	int64_t said_size = 0;
 };
 
 __attribute__((noinline, cold)) inline void truth(const Record &r, uint64_t t0)
@@ -49,11 +52,8 @@ __attribute__((noinline, cold)) inline void truth(const Record &r, uint64_t t0)
 }
 
 /* Always inlined: every use is a call site of the report function, as in the real library. */
-__attribute__((always_inline)) inline void memory(const Record &r)
+__attribute__((always_inline)) inline void report(const Record &r)
 {
-	uint64_t t0 = sim_truth_begin();
-	/* Opaque: else the compiler makes two calls of the report function, by t0's value. */
-	asm("" : "+r"(t0));
 	const bool is_malloc = r.type == torch_npu::profiler::MemoryDataType::MEMORY_MALLOC;
 #if SIM_LAYOUT == LAYOUT_NONE
 	(void)is_malloc; /* known to the truth alone */
@@ -74,8 +74,13 @@ __attribute__((always_inline)) inline void memory(const Record &r)
 #if SIM_LAYOUT >= LAYOUT_B
 	u.allocator_type = r.allocator_type;
 #endif
+#ifdef SIM_RC2
+	u.ptr = reinterpret_cast<int64_t>(r.said_ptr ? r.said_ptr : r.ptr);
+	u.alloc_size = r.said_size ? -r.said_size : is_malloc ? r.size : -r.size;
+#else
 	u.ptr = reinterpret_cast<int64_t>(r.ptr);
 	u.alloc_size = is_malloc ? r.size : -r.size;
+#endif
 	u.total_allocated = r.allocated;
 	u.total_reserved = r.reserved;
 	u.total_active = r.active;
@@ -91,6 +96,15 @@ __attribute__((always_inline)) inline void memory(const Record &r)
 		torch_npu::profiler::spoil(u);
 	torch_npu::profiler::reportMemoryDataToNpuProfiler(u);
 #endif
+}
+
+__attribute__((always_inline)) inline void memory(const Record &r)
+{
+	uint64_t t0 = sim_truth_begin();
+
+	/* Opaque: else the compiler makes two calls of the report function, by t0's value. */
+	asm("" : "+r"(t0));
+	report(r);
 	if (__builtin_expect(t0 != 0, 0))
 		truth(r, t0);
 }

@@ -12,6 +12,10 @@
 #define LAYOUT_A 1
 #define LAYOUT_B 2
 #define LAYOUT_C 3
+/*
+ * SIM_RC2 (with layout B): reports as 6.0.rc2 does, from outer functions. A free is reported when the
+ * block has been merged with its free neighbours, and names what came of it; workspaces are not reported.
+ */
 
 namespace torch_npu
 {
