@@ -57,6 +57,31 @@ static __always_inline struct mt_cfg *cfg_get(void)
 	return bpf_map_lookup_elem(&cfg, &zero);
 }
 
+/*
+ * Is the cgroup of the filter that of the thread, or above it? At which level it
+ * is cannot be told from its path, which begins at the namespace or at what is
+ * mounted. It never changes: the first one that is in it finds it for all.
+ */
+static __always_inline int in_cgroup(struct mt_cfg *c)
+{
+	__u64 id;
+	__u32 i;
+
+	if (c->cgroup_level)
+		return bpf_get_current_ancestor_cgroup_id(c->cgroup_level - 1) == c->cgroup_id;
+#pragma clang loop unroll(disable)
+	for (i = 0; i < MT_CGROUP_DEPTH; i++) {
+		id = bpf_get_current_ancestor_cgroup_id(i);
+		if (!id)
+			break;
+		if (id == c->cgroup_id) {
+			c->cgroup_level = i + 1;
+			return 1;
+		}
+	}
+	return 0;
+}
+
 /* 1 = ours; fills everything but site, stat and sp. */
 static __always_inline int probe__filter(struct probe *p)
 {
@@ -79,8 +104,7 @@ static __always_inline int probe__filter(struct probe *p)
 	}
 	if (p->tgid == p->cfg->self)
 		return 0;
-	if ((patch_mode() & MT_MODE_CGROUP) && p->cfg->cgroup_id &&
-	    bpf_get_current_ancestor_cgroup_id(p->cfg->cgroup_level) == p->cfg->cgroup_id)
+	if ((patch_mode() & MT_MODE_CGROUP) && p->cfg->cgroup_id && in_cgroup(p->cfg))
 		goto known_or_new;
 	t = bpf_map_lookup_elem(&targets, &p->tgid);
 	if (t) {

@@ -28,7 +28,7 @@ elf) sources=("$src"/user/probe/{arg,derive,elf,elf_guard,elf_sym,fde,func,insn_
 		done
 	fi ;;
 record) sources=("$src"/user/{model,base}/*.c "$src"/user/capture/decode.c "$src"/user/output/{attr,codec,text}.c) libs=() ;;
-ldcache) sources=("$src"/user/target/ldcache.c "$src"/user/base/*.c) libs=()
+ldcache) sources=("$src"/user/target/{ldcache,root}.c "$src"/user/base/*.c) libs=()
 	[ $# -gt 0 ] || head -c 65536 /etc/ld.so.cache >"$out/corpus/ld.so.cache" ;;
 journal) sources=("$src"/user/{output,base}/*.c "$src"/user/model/row.c) libs=(-lsqlite3) ;;
 *) echo "no such target: $name" >&2; exit 2 ;;

@@ -12,6 +12,8 @@ class BasicTest(LiveTest):
         self.assertEqual(result.rc, rc, result.stderr)
         self.assertIsNotNone(result.summary, result.stderr)
         records = self.records(jobs)
+        if not rc:
+            self.assertEqual(result.summary['unseen_libraries'], [], result.stderr)
         rules = T.Rules(layout=layout, visible=visible, from_start=from_start, shared=shared)
         report = C.compare(result.rows, records, result.summary, rules, skip=skip, **kw)
         bad = list(report)

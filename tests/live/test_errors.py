@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors: said in a line that helps, with the right exit status, and never at the target's cost."""
+import json
 import os
 import shutil
 import subprocess
 
 from basic import BasicTest
-from harness import LONG, memtap
+from harness import ATTACHED, LONG, memtap, sim
 
 
 class Errors(BasicTest):
@@ -31,6 +32,69 @@ class Errors(BasicTest):
                 text = self.fails(2, *args)
                 self.assertTrue(text.strip(), args)
         self.assertEqual(self.run_memtap('nonsense').returncode, 2)
+
+    def test_wrong_values(self):
+        """The message names the option, the whole of what was given, and what it takes."""
+        for option, values, takes in (
+                ('--pid', ('x', '0', '-5', '', '1,,2x'), ('process ids',)),
+                ('--duration', ('0', 'nan', '-1', 'x', '1e9'), ('seconds above 0',)),
+                ('--ring-size', ('12', '9Q', '4T', '3G'), ('4K', '2G')),
+                ('--level', ('3', '', '0,3', '0;1', 'ops'), ('0, 1', 'both')),
+                ('--events', ('bar', '', 'alloc,fre', 'Alloc'), ('alloc', 'free', 'launch', 'access')),
+                ('--device', ('npu:99', 'npu:', 'gpu', '', 'cpu,npu:x'), ('npu', 'npu:0', 'npu:31', 'cpu')),
+                ('--data-format', ('xml', '', 'CSV'), ('csv', 'db')),
+                ('--order', ('foo', ''), ('time', 'block')),
+                ('--timeline', ('x', ''), ('real', 'kernel'))):
+            for value in values:
+                with self.subTest(option=option, value=value):
+                    text = self.fails(2, '-n', 'nobody', '-d', '0.1', '-o', self.path('o'), f'{option}={value}')
+                    self.assertRegex(text, f"{option}: '{value}' is not valid; it takes ")
+                    said = text.split('it takes ', 1)[1].splitlines()[0]
+                    for word in takes:
+                        self.assertIn(word, said)
+        self.assertFalse(os.path.exists(self.path('o')))
+
+    def test_contradictory_targets(self):
+        some = {'-p': ('-p', '1'), '-n': ('-n', 'x'), '--cgroup': ('--cgroup', '/'), '--no-follow': ('--no-follow',),
+                '-- CMD': ('--', '/bin/true')}
+        for name, args in some.items():
+            with self.subTest(args=args):
+                text = self.fails(2, '-a', '-o', self.path('o'), *args)
+                self.assertIn(f'-a and {name} contradict', text)
+                self.assertIn('leave one of them out', text)
+        text = self.fails(2, '--cgroup', 'a', '--cgroup', 'b')
+        self.assertIn("'a' was given before", text)
+        self.assertFalse(os.path.exists(self.path('o')))
+
+    def test_targets_add_up(self):
+        """A process by its number, others by their name, and a command: all of them."""
+        exe = self.path('npu-job-d')
+        shutil.copy2(sim('sim-train'), exe)
+        one = self.job('--seconds', LONG, '--rate', 500)
+        two = self.job('--seconds', LONG, '--rate', 500, exe=exe, env={'SIM_ROOT': sim()})
+        other = self.job('--seconds', LONG, '--rate', 500)
+        self.pause(0.4)
+        truth = self.path('cmd.truth')
+        rec = self.record('-p', one.pid, '-n', 'npu-job-d', '-d', 1.5, '--', sim('sim-train'), '--seconds', 1,
+                          '--rate', 500, '--truth', truth)
+        result = rec.ended()
+        for job in (one, two, other):
+            self.stop(job)
+        self.assertEqual(result.rc, 0, result.stderr)
+        mine = {r['pid'] for r in result.rows if r['event'] == 'MALLOC'}
+        self.assertEqual(len(mine), 3)
+        self.assertTrue({one.pid, two.pid} < mine)
+        self.assertNotIn(other.pid, mine)
+
+    def test_whom_the_probes_are_for(self):
+        one, two = (self.job('--seconds', LONG, '--rate', 100) for _ in range(2))
+        for args, what in ((('-p', one.pid), '; 1 process'), (('-p', f'{one.pid},{two.pid}'), '; 2 processes'),
+                           (('-a',), '; every process'), (('-n', 'nobody'), '; 0 processes and those to come')):
+            with self.subTest(args=args):
+                text = self.fails(0, *args, '-d', 0.1, '-o', self.path('o'))
+                self.assertEqual(next(l for l in text.splitlines() if ATTACHED in l).partition(' ms')[2], what)
+        for job in (one, two):
+            self.stop(job)
 
     def test_help(self):
         for args in (('--help',), ('record', '--help'), ('--version',)):
@@ -73,9 +137,39 @@ class Errors(BasicTest):
         self.stop(job)
 
     def test_unwritable_summary(self):
+        """Said before the capture, not behind it."""
         job = self.job('--seconds', LONG, '--rate', 500)
-        text = self.fails(1, '-p', job.pid, '-d', 0.3, '-o', self.path('o'), '--summary-json', '/proc/nowhere/x')
-        self.assertIn('/proc/nowhere/x', text)
+        with open(self.path('file'), 'w') as f:
+            f.write('mine')
+        os.symlink(self.path('file'), self.path('link'))
+        for path in ('/proc/nowhere/x', self.path('none', 'x'), self.dir, self.path('link'), self.path('file', 'x')):
+            with self.subTest(path=path):
+                text = self.fails(1, '-p', job.pid, '-d', 20, '-o', self.path('o'), '--summary-json', path)
+                self.assertIn(path, text)
+                self.assertIn('or - for', text)
+                self.assertNotIn(ATTACHED, text)
+        with open(self.path('file')) as f:
+            self.assertEqual(f.read(), 'mine')
+        self.stop(job)
+
+    def test_summary_of_before_stays(self):
+        """Until there is something to write: a start that fails leaves it, and makes none."""
+        for name, before in (('old', 'mine' * 4000), ('new', None)):
+            path = self.path(name)
+            if before:
+                with open(path, 'w') as f:
+                    f.write(before)
+            self.fails(1, '-p', self.gone(), '-o', self.path('o'), '--summary-json', path)
+            if before:
+                with open(path) as f:
+                    self.assertEqual(f.read(), before)
+            else:
+                self.assertFalse(os.path.exists(path))
+        job = self.job('--seconds', LONG, '--rate', 500)
+        for path in (self.path('old'), self.path('made', 'just', 'now', 'x')):
+            self.fails(0, '-p', job.pid, '-d', 0.2, '-o', self.path('made', 'just', 'now'), '--summary-json', path)
+            with open(path) as f:
+                self.assertTrue(json.load(f)['accounting']['exact'])
         self.stop(job)
 
     def test_unprivileged(self):

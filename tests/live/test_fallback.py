@@ -129,3 +129,48 @@ class SelfCheck(BasicTest):
         self.assertFalse(after)
         self.assertTrue(npu_file(result)['segments_only'])
         self.assertIn('only the driver\'s segments', result.stderr)
+
+    def several(self, *envs):
+        """Jobs on one library, the first a little earlier, seen from their first calls."""
+        jobs = [self.job('--seconds', 2.0, '--rate', 1500, '--seed', n, start=False, env=env)
+                for n, env in enumerate(envs)]
+        rec = self.record('-p', ','.join(str(j.pid) for j in jobs), '--strict')
+        for n, job in enumerate(jobs):
+            job.go()
+            if not n:
+                self.pause(0.4)
+        for job in jobs:
+            job.finish()
+        result = rec.ended()
+        self.assertEqual(result.rc, 3, result.stderr)
+        self.assertEqual(C.invariants(result.rows) + C.accounting(result.rows, result.summary), [])
+        return result, jobs
+
+    def test_one_of_several(self):
+        """The nonsense of one process does not blind the others."""
+        result, (good, bad) = self.several({}, {'SIM_BAD_REPORT': self.BAD})
+        f = npu_file(result)
+        self.assertFalse(f['withdrawn'])
+        (doubted,) = f['doubted']
+        self.assertEqual((doubted['pid'], doubted['why']), (bad.pid, 'device type is not 20'))
+        self.assertRegex(result.stderr, rf'not believed: what the allocator of pid {bad.pid} ')
+        self.assertEqual(result.summary['without_row']['withdrawn probes'], 0)
+        report = C.compare([r for r in result.rows if r['pid'] == good.pid], self.records(good), result.summary, T.Rules())
+        self.assertGreater(report.matched, 1000)
+        bad_rows = [r for r in result.rows if r['pid'] == bad.pid]
+        records = self.records(bad)
+        reported = sorted((r for r in records if r['fn'].startswith(('pta_', 'ws_'))), key=lambda r: r['t0'])
+        # all of its calls but those of its allocator; these until the first nonsense, and all others counted
+        report += C.compare([r for r in bad_rows if not r['type'].startswith('PTA')], records, result.summary, T.Rules(),
+                            keep=lambda e: not e.type.startswith('PTA'))
+        report += C.compare([r for r in bad_rows if r['type'].startswith('PTA')], records, result.summary, T.Rules(),
+                            keep=lambda e: e.type.startswith('PTA'),
+                            window=(result.summary['attached_boot_ns'], reported[self.BAD - 4]['t1']))
+        if report:
+            self.fail(self.show(report, result))
+        self.assertEqual(result.summary['without_row']['processes that tell nonsense'], len(reported) - self.BAD + 1)
+
+    def test_most_of_several(self):
+        result, _ = self.several({'SIM_BAD_REPORT': 4 * self.BAD}, {'SIM_BAD_REPORT': self.BAD}, {'SIM_BAD_REPORT': self.BAD})
+        self.assertTrue(npu_file(result)['withdrawn'])
+        self.assertIn('own functions', npu_file(result)['instead'])

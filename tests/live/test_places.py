@@ -1,13 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where libraries are: copies, links, stubs, other namespaces; and kernels with less."""
+import json
 import os
 import re
 import shutil
+import subprocess
+import sys
+import sysconfig
 import time
 
 from basic import BasicTest
-from harness import LONG, sim
+from harness import LONG, Process, sim
 
+WAITS = '#include <unistd.h>\nint main(void) { write(1, "up\\n", 3); for (;;) pause(); }\n'
+HERE = os.path.dirname(os.path.abspath(__file__))
 LIBS = ('cann/lib64', 'torch/lib', 'torch_npu_c/lib', 'mindspore/lib')
 
 
@@ -78,6 +84,187 @@ class Places(BasicTest):
         result = self.record('-p', job.pid, '-d', 0.7).ended()
         self.stop(job)
         self.agree(result, job, from_start=False)
+
+    def replace(self, root):
+        """New files in the place of the old ones, as a package manager puts them: by rename."""
+        for d in LIBS:
+            for f in os.listdir(os.path.join(root, d)):
+                new = os.path.join(root, d, '.new')
+                shutil.copy2(os.path.join(root, d, f), new)
+                os.rename(new, os.path.join(root, d, f))
+
+    def inodes(self, root):
+        return os.stat(os.path.join(root, 'cann/lib64/libascend_hal.so')).st_ino
+
+    def test_replaced_library(self):
+        """An old process on the old files, a new one on the new ones of the same names."""
+        root = self.tree('a', shutil.copy2)
+        old = self.job('--seconds', LONG, '--rate', 800, env={'SIM_ROOT': root})
+        self.pause(0.4)
+        before = self.inodes(root)
+        self.replace(root)
+        self.assertNotEqual(self.inodes(root), before)
+        new = self.job('--seconds', LONG, '--rate', 800, '--seed', 2, env={'SIM_ROOT': root})
+        self.pause(0.4)
+        result = self.record('-p', f'{old.pid},{new.pid}', '-d', 0.8).ended()
+        for job in (old, new):
+            self.stop(job)
+        self.agree(result, (old, new), from_start=False)
+        self.assertEqual(len([p for p in self.probed(result, 'libascend_hal.so') if p.startswith(root)]), 2)
+
+    def test_replaced_while_it_is_traced(self):
+        """The new files are probed before the new process loads them."""
+        root, exe = self.tree('a', shutil.copy2), self.path('npu-job-r')
+        shutil.copy2(sim('sim-train'), exe)
+        old = self.job('--seconds', LONG, '--rate', 800, exe=exe, env={'SIM_ROOT': root})
+        self.pause(0.4)
+        rec = self.record('-n', 'npu-job-r')
+        self.pause(0.3)
+        self.replace(root)
+        new = self.job('--seconds', 0.8, '--rate', 800, '--seed', 2, exe=exe, start=False, env={'SIM_ROOT': root})
+        self.pause(0.5)  # a name is noticed when its program starts
+        new.go()
+        self.assertEqual(new.finish(), 0, new.stderr())
+        result = rec.stop()
+        self.stop(old)
+        self.agree(result, (old, new), from_start=False)
+        self.assertEqual(result.summary['late_libraries'], [])
+        pids = {r['pid'] for r in result.of('MALLOC') if r['type'] == 'HAL'}
+        self.assertIn(new.pid, pids)
+
+    def test_mount_over_a_library(self):
+        """Another file is bound over one that is mapped: by its path it would be the wrong one."""
+        root = self.tree('a', shutil.copy2)
+        lib = os.path.join(root, 'cann/lib64/libascend_hal.so')
+        shutil.copy2(lib, self.path('other'))
+        old = self.job('--seconds', LONG, '--rate', 800, env={'SIM_ROOT': root})
+        self.pause(0.4)
+        done = subprocess.run(['mount', '--bind', self.path('other'), lib], capture_output=True, text=True)
+        if done.returncode:
+            self.skipTest(f'nothing can be mounted: {done.stderr.strip()}')
+        self.cleanups.append(lambda: subprocess.run(['umount', lib], check=True))
+        new = self.job('--seconds', LONG, '--rate', 800, '--seed', 2, env={'SIM_ROOT': root})
+        self.pause(0.4)
+        result = self.record('-p', f'{old.pid},{new.pid}', '-d', 0.8).ended()
+        for job in (old, new):
+            self.stop(job)
+        self.agree(result, (old, new), from_start=False)
+
+    def test_not_libraries(self):
+        """What has the name of a library and is none neither blocks nor stops anything."""
+        root, odd = self.tree('a', shutil.copy2), self.path('odd')
+        os.makedirs(odd + '/libruntime.so')
+        os.mkfifo(odd + '/libascend_hal.so')
+        os.symlink('/dev/zero', odd + '/libascendcl.so')
+        os.symlink('libacl_rt.so', odd + '/libacl_rt.so')
+        os.symlink('/nowhere', odd + '/libms_tools_ext.so')
+        with open(odd + '/libtorch_npu.so', 'w') as f:
+            f.write('not an ELF file')
+        path = ':'.join([*(os.path.join(root, d) for d in LIBS), odd])
+        job = self.job('--seconds', 1, '--rate', 1500, start=False, env={'SIM_ROOT': root, 'LD_LIBRARY_PATH': path})
+        rec = self.record('-p', job.pid)
+        job.go()
+        self.assertEqual(job.finish(), 0, job.stderr())
+        result = rec.ended()
+        self.agree(result, job)
+        self.assertEqual(result.summary['late_libraries'], [])
+        warned = [l for l in result.stderr.splitlines() if odd in l]
+        self.assertEqual(len(warned), 1, result.stderr)
+        self.assertIn('libtorch_npu.so', warned[0])
+        self.assertIn('not an ELF file', warned[0])
+
+    # ---- virtual environments ----
+
+    def venv(self):
+        """A virtual environment with torch_npu in it; its python is a link to the one of this test."""
+        base = self.path('venv')
+        subprocess.run([sys.executable, '-m', 'venv', '--without-pip', '--symlinks', base], check=True)
+        site = sysconfig.get_path('purelib', vars={'base': base, 'platbase': base})
+        for d, to in (('torch/lib', 'torch/lib'), ('torch_npu_c/lib', 'torch_npu/lib'), ('python', ''),
+                      ('python/torch_npu', 'torch_npu')):
+            os.makedirs(os.path.join(site, to), exist_ok=True)
+            for f in os.listdir(sim(d)):
+                if f.endswith(('.so', '.py')) and os.path.isfile(sim(d, f)):
+                    shutil.copy2(sim(d, f), os.path.join(site, to, f))
+        return base, site
+
+    def in_venv(self, python, prefix=(), env=None):
+        script = os.path.join(HERE, '..', 'sim', 'sim_train.py')
+        base, site = self.venv()
+        # Not started once more by itself: that would be by an absolute name.
+        full = {'HOME': self.dir, 'SIM_TRAIN_STARTED': 1, 'LD_LIBRARY_PATH': sim('cann/lib64'),
+                'SIM_TRUTH': self.path(f'job{self.count + 1}.truth')}
+        full.update({k: v.replace('VENV', base) for k, v in (env or {}).items()})
+        job = self.job('--root', sim(), '--site', '--steps', 40, start=False, exe=script,
+                       prefix=[*prefix, python.replace('VENV', base)], env=full)
+        rec = self.record('-p', job.pid)
+        job.go()
+        self.assertEqual(job.finish(), 0, job.stderr())
+        result = rec.ended()
+        self.agree(result, job)
+        self.assertEqual(result.summary['late_libraries'], [])
+        self.assertIn(os.path.join(site, 'torch_npu/lib/libtorch_npu.so'), self.probed(result, 'libtorch_npu.so'))
+        marks = [r for r in result.rows if r['type'] == 'Mark' and 'python step' in r['name']]
+        self.assertTrue(marks or not os.path.exists(sim('python/torch_npu')))
+
+    def test_venv(self):
+        self.in_venv('VENV/bin/python')
+
+    def test_venv_activated(self):
+        """The shell finds python through PATH."""
+        self.in_venv('python', ['env'], {'PATH': 'VENV/bin:/usr/bin:/bin'})
+
+    def test_venv_of_a_relative_name(self):
+        self.in_venv('venv/bin/python', ['env', '-C', self.dir])
+
+    # ---- programs that are statically linked ----
+
+    def static(self, name, *flags):
+        """A program without a dynamic linker that waits."""
+        with open(self.path('static.c'), 'w') as f:
+            f.write(WAITS if '-nostdlib' not in flags else 'void _start(void) { for (;;) ; }\n')
+        done = subprocess.run(['cc', '-O', *flags, '-o', self.path(name), self.path('static.c')],
+                              capture_output=True, text=True)
+        if done.returncode:
+            self.skipTest(f'cc {" ".join(flags)}: {done.stderr.strip().splitlines()[-1]}')
+        return self.path(name)
+
+    def test_static_program(self):
+        for flags in (['-static'], ['-static-pie'], ['-static', '-s']):
+            with self.subTest(flags=flags):
+                p = Process(self, self.number('static'), [self.static('program', *flags)])
+                p.until('up')
+                done = self.run_memtap('record', '-p', p.pid, '-d', 1, '-o', self.path('o'))
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertIn('not an NPU process', done.stderr)
+                self.assertIn('statically linked', done.stderr)
+                done = self.run_memtap('probes', '-p', p.pid)
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertIn('statically linked', done.stderr)
+                self.assertIsNone(p.p.poll())
+                p.kill()
+
+    def test_static_program_where_libraries_are(self):
+        """It could call dlopen: its libraries are probed ahead, and why nothing comes is said."""
+        path = ':'.join(sim(d) for d in LIBS)
+        p = Process(self, 'static', [self.static('program', '-static')], {'LD_LIBRARY_PATH': path})
+        p.until('up')
+        result = self.record('-p', p.pid, '-d', 0.3).ended()
+        self.assertEqual(result.rc, 0, result.stderr)
+        self.assertIn('statically linked', result.stderr)
+        self.assertFalse(result.of('MALLOC', 'FREE'))
+
+    def test_static_file_by_the_name_of_a_library(self):
+        """Reading it finds nothing, and no harm."""
+        for flags in (['-static'], ['-static-pie'], ['-static', '-nostdlib', '-s', '-Wl,--build-id=none']):
+            for name in ('libascend_hal.so', 'libtorch_npu.so', 'mstx.so', 'libmindspore_memory_pool.so'):
+                with self.subTest(flags=flags, name=name):
+                    done = self.run_memtap('probes', '-J', self.static(name, *flags))
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    self.assertNotRegex(done.stderr, 'Sanitizer|error')
+                    states = {q['state'] for f in json.loads(done.stdout) for q in f['probes']}
+                    self.assertEqual(states, {'missing'}, done.stdout)
+                    self.run_memtap('probes', self.path(name), '--derive')
 
     def test_mount_namespace(self):
         """Libraries that only the target can see."""

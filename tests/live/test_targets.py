@@ -197,27 +197,102 @@ class Targets(BasicTest):
         self.stop(job)
         self.assertLess(time.monotonic() - t, 3)
 
+    def cgroup_base(self):
+        """Where cgroups of version 2 are mounted."""
+        for base in ('/sys/fs/cgroup', '/sys/fs/cgroup/unified'):
+            if os.path.exists(base + '/cgroup.controllers'):
+                return base
+        base = self.path('cgroup2')
+        os.mkdir(base)
+        if subprocess.run(['mount', '-t', 'cgroup2', 'none', base], capture_output=True).returncode:
+            self.skipTest('no cgroup of version 2, and none can be mounted')
+        self.cleanups.append(lambda: subprocess.run(['umount', base], check=True))
+        return base
+
+    def cgroup(self, *names):
+        """A new cgroup, and one in it for each name; the path of the innermost."""
+        path = self.cgroup_base()
+        for name in (f'memtap-live-{os.getpid()}-{self.number("")}', *names):
+            path += '/' + name
+            try:
+                os.mkdir(path)
+            except OSError as e:
+                self.skipTest(f'no cgroup can be made: {e}')
+            self.cleanups.append(lambda p=path: self.remove(p))
+        return path
+
+    def remove(self, path):
+        """What was killed leaves its cgroup a little later."""
+        end = time.monotonic() + 5
+        while True:
+            try:
+                return os.rmdir(path)
+            except OSError:
+                if time.monotonic() > end:
+                    raise
+                self.pause(0.05)
+
+    @staticmethod
+    def move(pid, path):
+        with open(path + '/cgroup.procs', 'w') as f:
+            f.write(str(pid))
+
     def test_cgroup(self):
-        base = '/sys/fs/cgroup'
-        if not os.path.exists(base + '/cgroup.controllers'):
-            base = self.path('cgroup2')
-            os.mkdir(base)
-            if subprocess.run(['mount', '-t', 'cgroup2', 'none', base], capture_output=True).returncode:
-                self.skipTest('no cgroup of version 2, and none can be mounted')
-            self.cleanups.append(lambda: subprocess.run(['umount', base], check=True))
-        path = f'{base}/memtap-live-{os.getpid()}'
-        try:
-            os.mkdir(path)
-        except OSError as e:
-            self.skipTest(f'no cgroup can be made: {e}')
-        self.cleanups.append(lambda: os.rmdir(path))
+        path = self.cgroup()
         job = self.job('--seconds', 1.2, '--rate', 2000, '--ranks', 2, start=False)
         other = self.job('--seconds', LONG, '--rate', 2000, '--seed', 8)
-        with open(path + '/cgroup.procs', 'w') as f:
-            f.write(str(job.pid))
+        self.move(job.pid, path)
         rec = self.record('--cgroup', path)
         job.go()
         job.finish()
         result = rec.stop()
         self.stop(other)
         self.agree(result, job)
+
+    def entering(self, path, seen, prefix=()):
+        """A job that comes into the cgroup after the attach, a cgroup below; another stays outside."""
+        inner = path + '/inner'
+        os.mkdir(inner)
+        self.cleanups.append(lambda: self.remove(inner))
+        job = self.job('--seconds', 1.2, '--rate', 2000, start=False)
+        other = self.job('--seconds', LONG, '--rate', 2000, '--seed', 8)
+        rec = self.record('--cgroup', seen, prefix=prefix)
+        self.move(job.pid, inner)
+        job.go()
+        job.finish()
+        result = rec.stop()
+        self.stop(other)
+        self.agree(result, job)
+
+    def test_cgroup_entered_later(self):
+        path = self.cgroup('a', 'b')
+        self.entering(path, path)
+
+    def test_cgroup_of_all(self):
+        """The root is at level 0."""
+        base = self.cgroup_base()
+        job = self.job('--seconds', LONG, '--rate', 1500)
+        self.pause(0.4)
+        result = self.record('--cgroup', base, '-d', 0.7).ended()
+        self.stop(job)
+        self.assertIn(job.pid, {r['pid'] for r in result.rows if r['event'] == 'MALLOC'})
+        result._rows = [r for r in result.rows if r['pid'] == job.pid]
+        report = C.compare(result.rows, self.records(job), result.summary, T.Rules(from_start=False))
+        self.assertFalse(list(report)[:3])
+
+    def test_cgroup_namespace(self):
+        """memtap in a cgroup namespace: its own cgroup is the root that it sees."""
+        path = self.cgroup('a', 'b')
+        outer, mount = os.path.dirname(path), self.path('mnt')
+        os.mkdir(mount)
+        script = f'mount --make-rprivate / && mount -t cgroup2 none {mount} && test -d {mount}/b && exec "$0" "$@"'
+        self.entering(path, mount + '/b', prefix=[
+            'sh', '-c', f'echo $$ >{outer}/cgroup.procs && exec unshare -C -m sh -c "$0" "$@"', script])
+
+    def test_cgroup_mounted_in_part(self):
+        path = self.cgroup('a', 'b')
+        mount = self.path('mnt')
+        os.mkdir(mount)
+        subprocess.run(['mount', '--bind', os.path.dirname(path), mount], check=True)
+        self.cleanups.append(lambda: subprocess.run(['umount', mount], check=True))
+        self.entering(path, mount + '/b')

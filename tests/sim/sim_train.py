@@ -9,6 +9,7 @@ import ctypes
 import os
 import random
 import sys
+import sysconfig
 import threading
 
 
@@ -22,6 +23,8 @@ def arguments():
     p.add_argument('--seed', type=int, default=1)
     p.add_argument('--layers', type=int, default=4)
     p.add_argument('--layout', default='c')
+    p.add_argument('--site', action='store_true',
+                   help='torch and torch_npu from the site-packages of this Python, not by LD_LIBRARY_PATH')
     p.add_argument('--truth')
     p.add_argument('--leak', action='store_true')
     p.add_argument('--oom', action='store_true')
@@ -35,8 +38,9 @@ def restart_with_libraries(a):
     if os.environ.get('SIM_TRAIN_STARTED'):
         return
     r = os.path.abspath(a.root)
-    path = [os.environ.get('LD_LIBRARY_PATH', ''), r + '/cann/lib64', r + '/torch/lib',
-            '%s/torch_npu_%s/lib' % (r, a.layout), r + '/mindspore/lib']
+    path = [os.environ.get('LD_LIBRARY_PATH', ''), r + '/cann/lib64']
+    if not a.site:
+        path += [r + '/torch/lib', '%s/torch_npu_%s/lib' % (r, a.layout), r + '/mindspore/lib']
     os.environ['LD_LIBRARY_PATH'] = ':'.join(x for x in path if x)
     os.environ['SIM_TRAIN_STARTED'] = '1'
     if a.truth:
@@ -47,12 +51,17 @@ def restart_with_libraries(a):
 class Stack:
     """The loaded libraries."""
 
-    def __init__(self, root):
+    def __init__(self, root, site=None):
         g = ctypes.RTLD_GLOBAL
         self.truth = ctypes.CDLL('libsim_truth.so', mode=g)
         self.acl = ctypes.CDLL('libascendcl.so', mode=g)
         self.tools = ctypes.CDLL('libms_tools_ext.so', mode=g)
-        self.npu = ctypes.CDLL('libtorch_npu.so', mode=g)
+        if site:
+            # As `import torch` and `import torch_npu` load them: by their paths.
+            ctypes.CDLL(site + '/torch/lib/libc10.so', mode=g)
+            self.npu = ctypes.CDLL(site + '/torch_npu/lib/libtorch_npu.so', mode=g)
+        else:
+            self.npu = ctypes.CDLL('libtorch_npu.so', mode=g)
         self.npu.sim_npu_try_malloc.restype = ctypes.c_void_p
         self.npu.sim_npu_try_malloc.argtypes = [ctypes.c_size_t, ctypes.c_void_p]
         self.npu.sim_npu_free.argtypes = [ctypes.c_void_p]
@@ -61,7 +70,8 @@ class Stack:
         self.tools.mstxRangeStartA.restype = ctypes.c_uint64
         self.tools.mstxRangeStartA.argtypes = [ctypes.c_char_p, ctypes.c_void_p]
         self.tools.mstxRangeEnd.argtypes = [ctypes.c_uint64]
-        sys.path.insert(0, os.path.join(root, 'python'))
+        if not site:
+            sys.path.insert(0, os.path.join(root, 'python'))
         try:
             import mstx
             import torch_npu
@@ -165,7 +175,7 @@ def worker(s, a, rank, index, out):
 
 
 def run(a, rank):
-    s, out = Stack(a.root), []
+    s, out = Stack(a.root, sysconfig.get_path('purelib') if a.site else None), []
     n = ctypes.c_uint32()
     s.acl.aclInit(None)
     s.acl.aclrtGetDeviceCount(ctypes.byref(n))

@@ -255,3 +255,119 @@ Test(implausible, calls)
 	c.a[2] = 0xffffffff;
 	cr_expect(pta__implausible_call(&c));
 }
+
+/* ---- whom to believe ---- */
+
+static struct pta_judge j;
+static enum pta_layout how;
+
+static void end_judge(void)
+{
+	pta_judge__free(&j);
+}
+
+TestSuite(judge, .fini = end_judge);
+
+static enum pta_judgement says(uint32_t tgid, struct mt_pta r)
+{
+	r.h.tgid = tgid;
+	r.h.start = 7;
+	return pta_judge__report(&j, &r, PTA_LAYOUT_C, &how);
+}
+
+static enum pta_judgement good(uint32_t tgid)
+{
+	return says(tgid, record(CACHING, MALLOC, 0, 1024));
+}
+
+static enum pta_judgement bad(uint32_t tgid)
+{
+	return says(tgid, record(CACHING, MALLOC, 0, 1000));
+}
+
+Test(judge, one_process_alone_is_all)
+{
+	cr_expect_eq(good(1), PTA_BELIEVED);
+	cr_expect_eq(how, PTA_LAYOUT_C);
+	cr_expect_eq(bad(1), PTA_NONSENSE);
+	cr_expect(strstr(j.voices[j.last].wrong, "512"));
+	cr_expect_eq(good(1), PTA_DOUBTED);
+	cr_expect_eq(bad(1), PTA_DOUBTED);
+}
+
+Test(judge, a_wrong_place_shows_at_once)
+{
+	cr_expect_eq(bad(1), PTA_NONSENSE);
+}
+
+Test(judge, one_of_several_is_alone)
+{
+	cr_expect_eq(good(1), PTA_BELIEVED);
+	cr_expect_eq(bad(2), PTA_NEWLY_DOUBTED);
+	cr_expect_eq(j.voices[j.last].tgid, 2);
+	cr_expect_eq(good(2), PTA_DOUBTED);
+	cr_expect_eq(bad(2), PTA_DOUBTED);
+	cr_expect_eq(good(1), PTA_BELIEVED);
+	cr_expect_eq(good(3), PTA_BELIEVED);
+	cr_expect_eq(bad(4), PTA_NEWLY_DOUBTED);
+	/* Three of four. */
+	cr_expect_eq(bad(3), PTA_NONSENSE);
+}
+
+Test(judge, only_the_first_records_are_looked_at)
+{
+	int i;
+
+	for (i = 0; i < 64; i++)
+		cr_assert_eq(good(1), PTA_BELIEVED);
+	cr_expect_eq(bad(1), PTA_BELIEVED);
+	/* Each process has its own first records. */
+	cr_expect_eq(bad(2), PTA_NEWLY_DOUBTED);
+}
+
+Test(judge, a_new_program_begins_anew)
+{
+	cr_expect_eq(good(1), PTA_BELIEVED);
+	cr_expect_eq(bad(2), PTA_NEWLY_DOUBTED);
+	pta_judge__forget(&j, 2, 7);
+	pta_judge__forget(&j, 3, 7);
+	cr_expect_eq(j.wrong, 0);
+	cr_expect_eq(good(2), PTA_BELIEVED);
+	cr_expect_eq(bad(1), PTA_NEWLY_DOUBTED);
+	pta_judge__forget(&j, 2, 7);
+	cr_expect_eq(j.right, 0);
+	cr_expect_eq(bad(2), PTA_NONSENSE);
+}
+
+/* One that teaches nonsense does not teach others. */
+Test(judge, each_learns_its_layout)
+{
+	struct mt_pta b = record(BLOCK_FREE, 0xee, 0xee, -1024),
+		      c = record(CACHING, FREE, 0, -1024);
+
+	b.h.tgid = 1;
+	c.h.tgid = 2;
+	cr_expect_eq(pta_judge__report(&j, &b, PTA_LAYOUT_UNKNOWN, &how), PTA_BELIEVED);
+	cr_expect_eq(how, PTA_LAYOUT_B);
+	cr_expect_eq(pta_judge__report(&j, &c, PTA_LAYOUT_UNKNOWN, &how), PTA_BELIEVED);
+	cr_expect_eq(how, PTA_LAYOUT_C);
+	/* One that has not shown it yet is as the first one. */
+	c = record(MALLOC, 0, 0, 1024);
+	c.h.tgid = 3;
+	cr_expect_eq(pta_judge__report(&j, &c, PTA_LAYOUT_UNKNOWN, &how), PTA_BELIEVED);
+	cr_expect_eq(how, PTA_LAYOUT_B);
+}
+
+Test(judge, calls)
+{
+	struct mt_call c = { .h = { .fn = MT_FN_PTA_ALLOC, .tgid = 1 }, .a = { 0x1000, 512, 3 } };
+
+	cr_expect_eq(pta_judge__call(&j, &c), PTA_BELIEVED);
+	c.h.tgid = 2;
+	c.a[0] = 0;
+	cr_expect_eq(pta_judge__call(&j, &c), PTA_NEWLY_DOUBTED);
+	c.h.tgid = 1;
+	cr_expect_eq(pta_judge__call(&j, &c), PTA_NONSENSE);
+	c.a[0] = 0x1000;
+	cr_expect_eq(pta_judge__call(&j, &c), PTA_DOUBTED);
+}

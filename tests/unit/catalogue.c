@@ -2,9 +2,11 @@
 /* The table of probes agrees with itself, with the BPF programs and with real names. */
 #include <bpf/libbpf.h>
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <fnmatch.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -32,6 +34,7 @@ Test(catalogue, wants_libraries)
 		"libmindspore_memory_pool.so",
 		"libmindspore_backend.so",
 		"libmindspore_common.so",
+		"libmindspore_ascend_res_manager.so",
 	};
 	static const char *const bad[] = {
 		"",
@@ -149,6 +152,9 @@ Test(catalogue, every_program_exists)
 			there(obj, d[i].prog, "_e");
 			there(obj, d[i].prog, "_r");
 			break;
+		case PROBE_EXITS:
+			there(obj, d[i].prog, "_r");
+			break;
 		default:
 			cr_expect_fail("kind %d of %s", d[i].kind, d[i].symbol[0]);
 		}
@@ -188,7 +194,8 @@ Test(catalogue, fields_in_range)
 	for (i = 0; i < n; i++) {
 		const char *s = d[i].symbol[0];
 
-		cr_expect(d[i].fn > MT_FN_NONE && d[i].fn < MT_FN_TASK, "%s", s);
+		cr_expect(d[i].fn > MT_FN_NONE && d[i].fn < MT_FN_MAX && d[i].fn != MT_FN_TASK,
+			  "%s", s);
 		cr_expect(d[i].klass && !(d[i].klass & (d[i].klass - 1)) &&
 				  (d[i].klass & CLASS_ALL),
 			  "%s", s);
@@ -216,4 +223,53 @@ Test(catalogue, text_for_people_names_all)
 		snprintf(name, sizeof(name), "%.*s", (int)n, text);
 		cr_expect(catalogue__wants(name), "%s", name);
 	}
+}
+
+/* ---- what a file's reports say ---- */
+
+static const struct probe_report *report_of(const struct probed_file *f, const char *symbol)
+{
+	size_t i;
+
+	for (i = 0; i < f->n_reports; i++)
+		if (!strcmp(f->reports[i].symbol, symbol))
+			return &f->reports[i];
+	cr_assert(false, "no report of %s", symbol);
+	return NULL;
+}
+
+Test(prober, two_names_of_one_function)
+{
+	struct prober_opts opts = { .classes = CLASS_ALL, .dry_run = true };
+	struct features none = { 0 };
+	struct prober *pr = prober__new(NULL, &none, &opts);
+	char dir[] = "/tmp/memtap-unit-XXXXXX", path[64], cmd[512];
+	const struct probed_file *f;
+	int fd;
+
+	cr_assert(pr && mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/libruntime.so", dir);
+	snprintf(cmd, sizeof(cmd),
+		 "echo 'int rtMalloc(void **p) { *p = p; return 0; }"
+		 "int rtMemAlloc(void **p) __attribute__((alias(\"rtMalloc\")));' | "
+		 "cc -O2 -shared -fPIC -x c -o %s -",
+		 path);
+	if (system(cmd) != 0) { /* NOLINT(cert-env33-c) */
+		rmdir(dir);
+		cr_skip("no C compiler on this machine");
+	}
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	cr_assert_eq(prober__add(pr, fd, path, 0), 1);
+	f = prober__file(pr, 0);
+	cr_expect_str_eq(report_of(f, "rtMalloc")->state, "found");
+	/* No second probe, and nothing that is not seen. */
+	cr_expect_str_eq(report_of(f, "rtMemAlloc")->state, "failed");
+	cr_expect(!probe_report__failed(report_of(f, "rtMemAlloc")));
+	cr_expect(!probe_report__failed(report_of(f, "rtMalloc")));
+	cr_expect(!probe_report__failed(report_of(f, "rtMallocHost"))); /* missing */
+	cr_expect(probe_report__failed(&(struct probe_report){ .state = "failed" }));
+	close(fd);
+	unlink(path);
+	rmdir(dir);
+	prober__free(pr);
 }

@@ -120,6 +120,20 @@ Test(dump_csv, attributes_in_order)
 		  .lost_cpu = 4 },
 		{ .id = 6,
 		  .event = ROW_SYSTEM,
+		  .type = ROW_LOST,
+		  .time = 15,
+		  .pid = 7,
+		  .tid = 7,
+		  .device = DEV_NA,
+		  .attrs = ATTR_LOST,
+		  .lost_reason = "late library",
+		  .lost_probe = "all",
+		  .lost_count = LOST_UNKNOWN,
+		  .lost_first = 1,
+		  .lost_last = 2,
+		  .lost_library = "/a,count:1}\n\"/libruntime.so" },
+		{ .id = 7,
+		  .event = ROW_SYSTEM,
 		  .type = ROW_START_TRACE,
 		  .time = 16,
 		  .pid = 7,
@@ -128,7 +142,7 @@ Test(dump_csv, attributes_in_order)
 		  .attrs = ATTR_NSPID | ATTR_NOTE,
 		  .nspid = 12,
 		  .note = "a \"b\"\nc" },
-		{ .id = 7,
+		{ .id = 8,
 		  .event = ROW_KERNEL_LAUNCH,
 		  .type = ROW_KERNEL,
 		  .time = 17,
@@ -152,8 +166,11 @@ Test(dump_csv, attributes_in_order)
 		"req_size:68719476736,flag:504403158265496577}\",,\n"
 		"5,SYSTEM,LOST,N/A,15,7,8,N/A,N/"
 		"A,\"{reason:ring,probe:pta,count:9,first:1,last:2,cpu:3}\",,\n"
-		"6,SYSTEM,START_TRACE,N/A,16,7,8,N/A,N/A,\"{nspid:12,note:a 'b' c}\",,\n"
-		"7,KERNEL_LAUNCH,KERNEL_LAUNCH,\"a,b\",17,7,8,0,N/A,"
+		"6,SYSTEM,LOST,N/A,15,7,7,N/A,N/"
+		"A,\"{reason:late library,probe:all,count:N/A,first:1,last:2,"
+		"library:/a?count:1? '/libruntime.so}\",,\n"
+		"7,SYSTEM,START_TRACE,N/A,16,7,8,N/A,N/A,\"{nspid:12,note:a 'b' c}\",,\n"
+		"8,KERNEL_LAUNCH,KERNEL_LAUNCH,\"a,b\",17,7,8,0,N/A,"
 		"\"{streamId:N/A,taskId:N/A,stream:0x0}\",,\n";
 	char *got = csv_of(RECORD, rows, MT_ARRAY_SIZE(rows));
 

@@ -136,7 +136,8 @@ Test(dump_db, table_and_rows)
 		  .tid = 8,
 		  .device = 2,
 		  .attrs = ATTR_LOST,
-		  .lost_reason = "ring" },
+		  .lost_reason = "ring",
+		  .lost_library = "/a\"{}/lib.so" },
 		{ .id = 7,
 		  .event = ROW_FREE,
 		  .type = ROW_HAL,
@@ -158,7 +159,8 @@ Test(dump_db, table_and_rows)
 		"5|MALLOC|HOST_PINNED|N/A|14|7|8|cpu|1|"
 		"{\"allocation_id\":\"6\",\"addr\":\"1\",\"size\":\"9\"}||\n"
 		"6|SYSTEM|LOST|N/A|15|7|8|2|N/A|{\"reason\":\"ring\",\"probe\":\"N/A\","
-		"\"count\":\"0\",\"first\":\"0\",\"last\":\"0\"}||\n";
+		"\"count\":\"0\",\"first\":\"0\",\"last\":\"0\","
+		"\"library\":\"/a\\\"{}/lib.so\"}||\n";
 	size_t n = MT_ARRAY_SIZE(rows);
 	char *got;
 

@@ -194,6 +194,62 @@ Test(life, loss_stands_at_a_living_process)
 	cr_expect_eq(n_rows, 1); /* nobody is left: told all the same */
 }
 
+static bool late(uint32_t tgid, uint32_t start)
+{
+	struct lost_row l = { .reason = "late library",
+			      .probe = "all",
+			      .library = "/l.so",
+			      .tgid = tgid,
+			      .start = start,
+			      .device = -1,
+			      .count = LOST_UNKNOWN,
+			      .first = 5,
+			      .last = 9,
+			      .now = now };
+
+	n_rows = 0;
+	return model__lost(m, &l);
+}
+
+Test(life, loss_of_a_process)
+{
+	put(hal(0x1000, 1, 3));
+	put(of_process(hal(0x1000, 1, 4), PID + 1));
+	cr_assert(late(PID, START));
+	/* At that process, and a notice on its device only. */
+	cr_assert_eq(n_rows, 2);
+	cr_expect_eq(rows[0].pid, PID);
+	cr_expect_eq(rows[0].tid, PID);
+	cr_expect_eq(rows[0].device, DEV_NA);
+	cr_expect_eq(rows[0].lost_count, LOST_UNKNOWN);
+	cr_expect_eq(rows[0].lost_cpu, 0);
+	cr_expect_str_eq(rows[0].lost_library, "/l.so");
+	cr_expect_eq(rows[1].pid, PID);
+	cr_expect_eq(rows[1].device, 3);
+	cr_expect_eq(rows[1].lost_count, 0);
+	cr_expect_str_eq(rows[1].lost_library, "/l.so");
+}
+
+Test(life, loss_of_a_process_that_showed_nothing_else)
+{
+	cr_expect(!late(0, 0));
+	cr_expect_eq(n_rows, 0);
+	put(hal(0x1000, 1, 3));
+	now -= 5; /* the row is told a window later, but no row goes back in time */
+	cr_expect(!model__knows(m, PID + 1, START));
+	cr_expect(late(PID + 1, START));
+	cr_assert_eq(n_rows, 2);
+	cr_expect_eq(rows[0].type, ROW_START_TRACE);
+	cr_expect_eq(rows[0].time, now + 5);
+	cr_expect_eq(rows[1].type, ROW_LOST);
+	cr_expect_eq(rows[1].pid, PID + 1);
+	cr_expect(model__knows(m, PID + 1, START));
+	cr_expect_eq(model__start(m, PID + 1), START);
+	cr_expect_eq(model__start(m, PID + 2), 0);
+	put(of_process(life(EV_EXIT), PID + 1));
+	cr_expect_eq(model__start(m, PID + 1), START);
+}
+
 /* ---- options ---- */
 
 TestSuite(options, .fini = end);

@@ -182,6 +182,7 @@ Test(order, codec)
 	in.stream_id = -1;
 	in.phys_device = INT32_MIN;
 	in.lost_count = UINT64_MAX;
+	in.lost_library = "/l";
 	cr_assert(!row__encode(&sb, &in));
 	n = row__decode((uint8_t *)sb.data, sb.len, &out);
 	cr_assert_eq((size_t)n, sb.len);
@@ -194,6 +195,7 @@ Test(order, codec)
 	cr_expect_str_eq(out.owner, "o");
 	cr_expect_null(out.note);
 	cr_expect_eq(out.lost_count, UINT64_MAX);
+	cr_expect_str_eq(out.lost_library, "/l");
 	/* Cut anywhere or with any byte changed: an error or a row, no crash. */
 	for (i = 0; i < sb.len; i++) {
 		uint8_t *copy = malloc(sb.len);

@@ -283,3 +283,68 @@ Test(proc, each)
 	end_child(pid);
 	cr_expect_eq(proc__each(find_pid, &pid), 0);
 }
+
+/* ---- notices of new mappings ---- */
+
+static void count_mine(void *ctx, const struct map_event *e)
+{
+	if (e->pid == getpid() && strcmp(e->path, in_dir("x.so")) == 0)
+		++*(size_t *)ctx;
+}
+
+static void map_times(int fd, size_t n)
+{
+	while (n--) {
+		void *p = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+
+		cr_assert(p != MAP_FAILED);
+		munmap(p, 4096);
+	}
+}
+
+TestSuite(mapwatch, .init = make_dir, .fini = remove_dir);
+
+Test(mapwatch, notices_and_their_loss)
+{
+	struct mapwatch *w;
+	struct map_gap gap;
+	uint64_t before, after;
+	size_t n = 0;
+	cpu_set_t one;
+	int fd, err = mapwatch__open(&w, 0);
+
+	if (err == -EACCES || err == -EPERM)
+		cr_skip_test("perf events of the whole host are not permitted: %s", strerror(-err));
+	cr_assert_eq(err, 0, "%s", strerror(-err));
+	CPU_ZERO(&one);
+	CPU_SET(sched_getcpu(), &one);
+	cr_assert_eq(sched_setaffinity(0, sizeof(one), &one), 0);
+	write_file("x.so", "text");
+	fd = open(in_dir("x.so"), O_RDONLY | O_CLOEXEC);
+	mapwatch__read(w, count_mine, &n, &gap); /* what came before */
+	n = 0;
+	map_times(fd, 3);
+	mapwatch__read(w, count_mine, &n, &gap);
+	cr_expect_eq(n, 3);
+	cr_expect(!gap.missing);
+	/* More than the ring holds: said at once, though the kernel has not told yet. */
+	n = 0;
+	before = clock__boot();
+	map_times(fd, 4000);
+	after = clock__boot();
+	mapwatch__read(w, count_mine, &n, &gap);
+	cr_expect(n > 100 && n < 4000, "%zu", n);
+	cr_expect(gap.missing);
+	cr_expect_eq(gap.lost, 0);
+	cr_expect(gap.since > before && gap.since < after);
+	/* How many comes with the next one; that they are missing is not said twice. */
+	map_times(fd, 1);
+	mapwatch__read(w, count_mine, &n, &gap);
+	cr_expect_geq(n + gap.lost, 4001, "%zu + %" PRIu64, n, gap.lost);
+	cr_expect(!gap.missing);
+	map_times(fd, 1);
+	mapwatch__read(w, count_mine, &n, &gap);
+	cr_expect(!gap.missing && !gap.lost);
+	close(fd);
+	mapwatch__close(w);
+}

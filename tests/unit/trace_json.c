@@ -179,6 +179,26 @@ Test(trace_json, real_axis)
 		  .lost_reason = "ring",
 		  .lost_probe = "pta",
 		  .lost_count = 3 },
+		{ .id = 9,
+		  .event = ROW_SYSTEM,
+		  .type = ROW_LOST,
+		  .time = US(10),
+		  .pid = 70,
+		  .tid = 71,
+		  .attrs = ATTR_LOST,
+		  .lost_reason = "late library",
+		  .lost_probe = "all",
+		  .lost_library = "/l.so" },
+		{ .id = 9,
+		  .event = ROW_SYSTEM,
+		  .type = ROW_LOST,
+		  .time = US(10),
+		  .pid = 70,
+		  .tid = 71,
+		  .attrs = ATTR_LOST,
+		  .lost_reason = "late library",
+		  .lost_probe = "all",
+		  .lost_count = LOST_UNKNOWN },
 		{ .id = 10,
 		  .event = ROW_MSTX,
 		  .type = ROW_MARK,
@@ -214,6 +234,10 @@ Test(trace_json, real_axis)
 	cr_expect_float_eq(num(e, "ts"), 2.5, 1e-9);
 	cr_expect_float_eq(num(e, "dur"), 6.5, 1e-9);
 	cr_expect(strstr(text_arg(event(j, "lost", 0), "message"), "3 events lost"));
+	cr_expect_str_eq(text_arg(event(j, "lost", 1), "message"),
+			 "events lost, perhaps of this device: late library, all, /l.so");
+	cr_expect_str_eq(text_arg(event(j, "lost", 2), "message"),
+			 "an unknown number of events lost: late library, all");
 	cr_expect_null(event(j, "mstx_mark", 0));
 	cJSON_Delete(j);
 	j = parsed(d, "cpu_trace_");

@@ -102,6 +102,10 @@ int fd__write_all(int fd, const void *p, size_t n);
  * most `max` bytes. Caller frees *out. Returns length or -errno (-EFBIG).
  */
 ssize_t file__read(const char *path, size_t max, char **out);
+/* The same from a descriptor, which stays the caller's, from where it stands. */
+ssize_t fd__read_all(int fd, size_t max, char **out);
+/* On an overlay file system, where device and inode numbers are not those of the file below? */
+bool fd__on_overlay(int fd);
 
 /*
  * Raise the priority of the calling thread to a nice value, where that is
@@ -110,7 +114,10 @@ ssize_t file__read(const char *path, size_t max, char **out);
 void thread__nice(int value);
 
 /* ---- clocks, ns ---- */
+/* Time since boot as the kernel has it, also in a time namespace. */
 uint64_t clock__boot(void);
+/* What CLOCK_BOOTTIME and /proc/PID/stat say beyond that in our time namespace; else 0. */
+int64_t clock__boot_offset(void);
 uint64_t clock__real(void);
 /* Wall clock minus boot time, from the closest of several readings. */
 int64_t clock__boot_to_real(void);

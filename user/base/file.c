@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -66,21 +67,16 @@ int fd__write_all(int fd, const void *p, size_t n)
 	return 0;
 }
 
-ssize_t file__read(const char *path, size_t max, char **out)
+ssize_t fd__read_all(int fd, size_t max, char **out)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	size_t len = 0, cap = 4096;
 	char *buf, *p;
 	ssize_t n, err;
 
 	*out = NULL;
-	if (fd < 0)
-		return -errno;
 	buf = malloc(cap);
-	if (!buf) {
-		err = -ENOMEM;
-		goto fail;
-	}
+	if (!buf)
+		return -ENOMEM;
 	for (;;) {
 		n = read(fd, buf + len, cap - len - 1);
 		if (n < 0) {
@@ -106,13 +102,33 @@ ssize_t file__read(const char *path, size_t max, char **out)
 		buf = p;
 	}
 	buf[len] = '\0';
-	close(fd);
 	*out = buf;
 	return (ssize_t)len;
 fail:
 	free(buf);
-	close(fd);
 	return err;
+}
+
+ssize_t file__read(const char *path, size_t max, char **out)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n;
+
+	*out = NULL;
+	if (fd < 0)
+		return -errno;
+	n = fd__read_all(fd, max, out);
+	close(fd);
+	return n;
+}
+
+#define OVERLAYFS_MAGIC 0x794c7630 /* linux/magic.h OVERLAYFS_SUPER_MAGIC */
+
+bool fd__on_overlay(int fd)
+{
+	struct statfs fs;
+
+	return !fstatfs(fd, &fs) && fs.f_type == OVERLAYFS_MAGIC;
 }
 
 static uint64_t now(clockid_t id)
@@ -123,9 +139,36 @@ static uint64_t now(clockid_t id)
 	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
 }
 
+/* The kernel stamps events with its own clock; ours may be set off (time_namespaces(7)). */
+static int64_t read_boot_offset(void)
+{
+	long long s = 0, ns = 0;
+	char *buf, *p;
+
+	if (file__read("/proc/self/timens_offsets", 4096, &buf) < 0)
+		return 0;
+	p = strstr(buf, "boottime");
+	if (p && sscanf(p + 8, "%lld %lld", &s, &ns) != 2)
+		s = ns = 0;
+	free(buf);
+	return (int64_t)s * 1000000000 + ns;
+}
+
+int64_t clock__boot_offset(void)
+{
+	static _Atomic bool known;
+	static _Atomic int64_t offset;
+
+	if (!known) {
+		offset = read_boot_offset();
+		known = true;
+	}
+	return offset;
+}
+
 uint64_t clock__boot(void)
 {
-	return now(CLOCK_BOOTTIME);
+	return now(CLOCK_BOOTTIME) - (uint64_t)clock__boot_offset();
 }
 
 uint64_t clock__real(void)

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/base.h"
 #include "memtap/event.h"
 #include "probe/probe.h"
 
@@ -35,8 +36,10 @@ enum event_kind {
 	EV_PTA_FREE,
 	EV_PTA_BLOCK_FREE,
 	EV_WS, /* a workspace record; alloc says which side, see totals */
-	EV_MS_ALLOC, /* addr, size, text = type name of the pool */
-	EV_MS_FREE,
+	EV_MS_ALLOC, /* addr, size, text = type name of the pool, key = its address, totals */
+	EV_MS_FREE, /* addr */
+	EV_MS_KEEP, /* addr, size: what is kept of a block that is freed else */
+	EV_MS_PART, /* the end of the call that does that */
 	EV_FORK, /* addr = parent tgid */
 	EV_EXEC,
 	EV_EXIT,
@@ -48,11 +51,15 @@ enum event_kind {
 #define EVF_CREATE 0x04u /* HAL: physical handle, not an address */
 #define EVF_HOST 0x08u /* HAL: memory of the host */
 #define EVF_ALLOC 0x10u /* EV_WS: MALLOC side */
-#define EVF_TOTALS 0x20u /* allocated, reserved are there */
+#define EVF_TOTALS 0x20u /* allocated, reserved are there; MindSpore: allocated */
 #define EVF_ACTIVE 0x40u /* active is there */
 #define EVF_LATE 0x80u /* handed out behind its time window */
 #define EVF_LAYOUT_B 0x100u /* EV_WS without reserved and active (2.7.1) */
 #define EVF_PY 0x200u
+#define EVF_RESERVED 0x1000u /* MindSpore: reserved is there */
+#define EVF_VMM 0x2000u /* and is the mapped part of an address range */
+#define EVF_PART 0x4000u /* EV_MS_FREE: of a piece, inside a call that keeps others */
+#define EVF_LOOSE 0x8000u /* totals may be younger than the event */
 #define EVF_SEGMENT 0x800u /* HAL: inside an acl call as torch_npu makes it for a segment */
 #define EVF_MERGED 0x1000u /* PTA: a free names the block merged with its free neighbours */
 #define EVF_ALONE 0x400u /* HAL: out of memory, and no enclosing call to report it */
@@ -96,6 +103,41 @@ enum pta_layout pta_learner__feed(struct pta_learner *l, const struct mt_pta *r)
 const char *pta__implausible(const struct mt_pta *r, enum pta_layout layout);
 /* The same for a call of DeviceCachingAllocator::malloc or ::free. */
 const char *pta__implausible_call(const struct mt_call *c);
+
+/* ---- whom to believe, of those that run one file ---- */
+
+/* What the records of one process were. */
+struct pta_voice {
+	uint32_t tgid, start;
+	uint32_t seen; /* looked at, and plausible */
+	const char *wrong; /* its record that was not; static text */
+	struct pta_learner learner;
+};
+
+/* Zero-initialise. */
+struct pta_judge {
+	struct hmap by_process; /* (tgid, start) -> index in voices */
+	struct pta_voice *voices;
+	size_t n, last;
+	uint32_t right, wrong; /* processes */
+	enum pta_layout layout; /* that the first one taught that was right */
+};
+
+enum pta_judgement {
+	PTA_BELIEVED,
+	PTA_DOUBTED, /* of a process that told nonsense before: to be dropped */
+	PTA_NEWLY_DOUBTED, /* the first nonsense of a process, while as many others are right */
+	PTA_NONSENSE, /* the same, and most tell nonsense: the probe is in the wrong place */
+};
+
+/* A record; `known`: its layout as the code says; *layout: to decode with, if it is believed. */
+enum pta_judgement pta_judge__report(struct pta_judge *j, const struct mt_pta *r,
+				     enum pta_layout known, enum pta_layout *layout);
+/* The same for the functions of the allocator. */
+enum pta_judgement pta_judge__call(struct pta_judge *j, const struct mt_call *r);
+/* The process has a new program. */
+void pta_judge__forget(struct pta_judge *j, uint32_t tgid, uint32_t start);
+void pta_judge__free(struct pta_judge *j);
 
 /* ---- drain ---- */
 

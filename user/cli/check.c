@@ -62,6 +62,8 @@ static const struct {
 	{ "CAP_BPF", 39, "BPF programs cannot be loaded" },
 	{ "CAP_PERFMON", 38, "BPF programs may not read the target" },
 	{ "CAP_SYS_ADMIN", 21, "no perf uprobes: only kernels with uprobe_multi (6.6)" },
+	{ "CAP_DAC_READ_SEARCH", 2,
+	  "libraries in directories of other users are not probed ahead" },
 	{ "CAP_SYS_PTRACE", 19, "mappings of other users' processes cannot be read" },
 	{ "CAP_CHECKPOINT_RESTORE", 40, "deleted or hidden files of a target cannot be opened" },
 	{ "CAP_SYS_RESOURCE", 24, "before kernel 5.11: memory lock limit" },
@@ -92,8 +94,12 @@ static void check_caps(struct report *r)
 	}
 }
 
-static const char *needed_for(enum feature x)
+/* What follows from a feature that is not there: the rights are missing, or the kernel is older. */
+static const char *needed_for(enum feature x, int state)
 {
+	if (state < 0 && state != FEATURE_OFF)
+		return x == FEAT_PERF_UPROBE ? "needs CAP_SYS_ADMIN"
+					     : "needs CAP_BPF and CAP_PERFMON";
 	switch (x) {
 	case FEAT_BTF:
 		return "nothing works without: build the kernel with CONFIG_DEBUG_INFO_BTF";
@@ -119,10 +125,10 @@ static void check_features(struct report *r, struct features *f)
 	char buf[96];
 	int i;
 
-	features__probe(f);
+	features__probe(f, true);
 	for (i = 0; i < FEAT_MAX; i++)
 		say(r, feature__name((enum feature)i), feature__text(f->state[i], buf, sizeof(buf)),
-		    f->state[i] == 1 ? NULL : needed_for((enum feature)i));
+		    f->state[i] == 1 ? NULL : needed_for((enum feature)i, f->state[i]));
 	say(r, "more emulated instructions", features__emulated(f, buf, sizeof(buf)), NULL);
 }
 
@@ -187,6 +193,7 @@ int cmd_check(int argc, char **argv)
 	struct found found = { 0 };
 	struct features f;
 	struct utsname u;
+	bool nothing = false;
 	const char *bad;
 	char buf[64];
 	int opt;
@@ -232,14 +239,22 @@ int cmd_check(int argc, char **argv)
 	if (!r.json)
 		puts("Rights");
 	check_caps(&r);
+	say(&r, "user namespace", userns__is_initial() ? "initial" : "not the initial one",
+	    userns__is_initial()
+		    ? NULL
+		    : "the rights above do not count for BPF: run memtap outside of it");
+	say(&r, "PID namespace", pidns__own() ? "not the initial one" : "initial",
+	    pidns__own() ? "only processes in it are seen, by their numbers in it" : NULL);
 	if (!r.json)
 		puts("Features, by trying");
 	check_features(&r, &f);
 	if (!features__has(&f, FEAT_BTF) || !features__has(&f, FEAT_RINGBUF) ||
-	    (!features__has(&f, FEAT_MULTI) && !features__has(&f, FEAT_PERF_UPROBE)))
+	    (!features__has(&f, FEAT_MULTI) && !features__has(&f, FEAT_PERF_UPROBE))) {
 		r.problems++;
-	if (!r.problems)
+		nothing = true;
+	} else {
 		check_load(&r, &f);
+	}
 	if (!r.json)
 		puts("Targets");
 	proc__each(on_process, &found);
@@ -254,8 +269,9 @@ int cmd_check(int argc, char **argv)
 		puts(text ? text : "{}");
 		free(text);
 	} else {
-		puts(r.problems ? "memtap record cannot fully work here."
-				: "memtap record can work here.");
+		printf("memtap record %s here.\n", nothing	? "cannot work"
+						   : r.problems ? "cannot fully work"
+								: "can work");
 	}
 	cJSON_Delete(r.top);
 	return r.problems ? EXIT_FAIL : EXIT_OK;

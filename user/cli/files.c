@@ -8,7 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include "cli/later.h"
 
 /* ---- probing them ---- */
 
@@ -39,9 +42,15 @@ static int refuse_stranger(struct session *s, pid_t pid)
 
 	if (!proc__has_program(pid))
 		return refuse(s, pid, "has ended, or is a kernel thread");
-	snprintf(why, sizeof(why),
-		 "not an NPU process: none of %s is mapped or found where it would look",
-		 catalogue__libs_text());
+	if (process__is_static(pid))
+		snprintf(why, sizeof(why),
+			 "not an NPU process: it is statically linked, loads no libraries when it "
+			 "starts, and none of %s is mapped or found where dlopen would look",
+			 catalogue__libs_text());
+	else
+		snprintf(why, sizeof(why),
+			 "not an NPU process: none of %s is mapped or found where it would look",
+			 catalogue__libs_text());
 	return refuse(s, pid, why);
 }
 
@@ -54,9 +63,15 @@ struct everyone {
 static int scan_other(void *ctx, pid_t pid)
 {
 	struct everyone *e = ctx;
-	struct scan c = { .s = e->s, .pid = pid, .only_missing = e->only_missing, .have = e->have };
+	struct scan c = { .s = e->s,
+			  .prober = e->s->prober,
+			  .pid = pid,
+			  .only_missing = e->only_missing,
+			  .have = e->have };
 	struct mt_target t;
 
+	if (session__interrupted(e->s))
+		return -EINTR;
 	if (pid == getpid() || (e->only_missing && target__is(e->s, pid, &t)))
 		return 0;
 	if (e->only_missing) {
@@ -64,8 +79,10 @@ static int scan_other(void *ctx, pid_t pid)
 	} else {
 		/* Everything mapped anywhere; what could be loaded only for NPU processes. */
 		proc__each_mapping(pid, scan__mapping, &c);
-		if (c.mapped)
+		if (c.mapped) {
 			scan__process(&c);
+			session__check_unseen(e->s, pid);
+		}
 	}
 	scan__free(&c);
 	return 0;
@@ -76,24 +93,27 @@ int session__probe_targets(struct session *s)
 	struct everyone all = { .s = s };
 	struct hmap have = { 0 };
 	uint32_t key, *prev = NULL;
-	size_t n_libs;
-	const char *const *libs = catalogue__libs(&n_libs);
-	size_t found = 0;
+	const struct probed_file *f;
+	size_t found = 0, i;
 	pid_t stranger = 0;
 	int err = 0;
 
 	while (!bpf_map_get_next_key(s->targets_fd, prev, &key)) {
-		struct scan c = { .s = s, .pid = (pid_t)key };
+		struct scan c = { .s = s, .prober = s->prober, .pid = (pid_t)key };
 		struct hkey k;
 		size_t pos = 0;
 
 		prev = &key;
 		if (c.pid == s->child)
-			scan__command(&c, s->opts.cmd[0]);
+			c.command = s->opts.cmd[0];
 		err = scan__process(&c);
 		while (hmap__next(&c.names, &pos, &k, NULL))
 			hmap__put(&have, k, NULL);
 		found += c.mapped + c.ahead;
+		if (err == -EINTR) {
+			scan__free(&c);
+			goto out;
+		}
 		if (!is_named(s, c.pid) || s->t_attached) {
 			err = 0;
 		} else if (err == -EACCES || err == -EPERM) {
@@ -103,8 +123,12 @@ int session__probe_targets(struct session *s)
 		} else if (!err && !c.mapped && !c.ahead) {
 			stranger = c.pid;
 		} else if (!err && !c.mapped) {
-			pr_info("pid %d has no NPU library mapped yet: %zu files are probed ahead",
-				(int)c.pid, c.ahead);
+			pr_info("pid %d has no NPU library mapped yet: %zu files are probed "
+				"ahead%s",
+				(int)c.pid, c.ahead,
+				process__is_static(c.pid) ? "; it is statically linked and will "
+							    "only load one if it calls dlopen"
+							  : "");
 		}
 		scan__free(&c);
 		if (err && err != -ESRCH)
@@ -121,42 +145,34 @@ int session__probe_targets(struct session *s)
 	proc__each(scan_other, &all);
 	if (s->opts.all && !prober__file(s->prober, 0)) {
 		/* Nobody yet: where the first one would load from. */
-		struct scan c = { .s = s, .pid = getpid() };
+		struct scan c = { .s = s, .prober = s->prober, .pid = getpid() };
 
-		proc__each_candidate(c.pid, libs, n_libs, NULL, 0, scan__candidate, &c);
+		scan__ahead(&c);
 		scan__free(&c);
 	}
+	if (session__interrupted(s)) {
+		err = -EINTR;
+		goto out;
+	}
+	for (i = 0; (f = prober__file(s->prober, i)); i++)
+		if (f->segments)
+			session__segments_left(s, f);
+	session__check_unseen(s, 0);
 out:
 	hmap__free(&have);
 	return err;
 }
 /* ---- later: new mappings ---- */
 
-static void note_late(struct session *s, const char *path, pid_t pid, uint64_t gap)
+/* Notices are missing since then: what they told of is looked for. */
+static void rescan(struct session *s, uint64_t since)
 {
-	void *p = realloc(s->late, (s->n_late + 1) * sizeof(*s->late));
-
-	pr_warn("%s: mapped by pid %d without notice: probed %.1f ms later, calls before are "
-		"missing",
-		path, (int)pid, (double)gap / 1e6);
-	if (!p)
-		return;
-	s->late = p;
-	s->late[s->n_late++] = (struct late_lib){ strdup(path), pid, gap };
-}
-
-/* Notices of new mappings were lost: what they told of must be looked for. */
-void session__rescan(struct session *s)
-{
-	const struct probed_file *f;
-	size_t before = 0, i;
-
-	while (prober__file(s->prober, before))
-		before++;
+	s->rescan_since = since;
+	s->rescan_began = clock__boot();
+	session__find_names(s);
 	session__probe_targets(s);
-	for (i = before; (f = prober__file(s->prober, i)); i++)
-		if (f->attached && f->attach_time > s->t_attached)
-			note_late(s, f->path, 0, f->attach_time - s->t_attached);
+	s->rescan_since = 0;
+	session__note_unwatched(s, since);
 }
 
 /* The dynamic linker is mapped once an exec: a new program has begun. */
@@ -172,52 +188,124 @@ static int same_pid(void *ctx, pid_t pid)
 }
 
 /* A process that has entered the cgroup since the start. */
-static bool in_cgroup(struct session *s, pid_t pid)
+static bool in_cgroup(const struct session *s, pid_t pid)
 {
 	return s->opts.cgroup && cgroup__each(s->opts.cgroup, same_pid, &pid) == 1;
 }
 
-void session__on_map(void *ctx, const struct map_event *e)
+bool session__traces(struct session *s, pid_t pid)
 {
-	struct session *s = ctx;
-	const char *base = path_base(e->path);
-	struct scan c = { .s = s, .pid = e->pid };
-	struct mapping m;
 	struct mt_target t;
-	const struct probed_file *f;
-	bool wanted, ours;
-	int fd;
 
-	if (e->pid == getpid() || e->path[0] != '/')
-		return;
-	wanted = catalogue__wants(base) && !path__is_stub(e->path);
-	if (!wanted && !is_linker(base))
-		return;
-	ours = target__is(s, e->pid, &t);
-	if (!wanted) {
-		size_t i;
+	return target__is(s, pid, &t) || s->opts.all || in_cgroup(s, pid);
+}
 
-		for (i = 0; !ours && i < s->opts.n_names; i++)
-			if (proc__named(e->pid, s->opts.names[i]))
-				ours = !target__add(s, e->pid);
-		if (ours || s->opts.all)
-			scan__process(&c);
-		scan__free(&c);
-		return;
+/* Of a process that has ended: the file itself may still be where it was. */
+static int open_same(const struct map_event *e)
+{
+	int fd = proc__open(getpid(), e->path);
+	struct stat st;
+
+	if (fd >= 0 && (fstat(fd, &st) || st.st_ino != e->ino)) {
+		close(fd);
+		fd = -1;
 	}
-	if (!ours && !s->opts.all && !in_cgroup(s, e->pid))
+	return fd;
+}
+
+/* Is it a file that is probed, as far as its number tells? */
+static bool is_probed(struct session *s, const struct map_event *e)
+{
+	const struct probed_file *f;
+	size_t i;
+
+	for (i = 0; (f = prober__file(s->prober, i)); i++)
+		if (f->ino == e->ino && !strcmp(path_base(f->path), path_base(e->path)))
+			return true;
+	return false;
+}
+
+/* One that was traced, and is gone before its notice is read. */
+static bool has_ended(struct session *s, pid_t pid)
+{
+	uint32_t start;
+
+	return proc__start(pid, &start) && model__start(s->model, (uint32_t)pid);
+}
+
+static void on_library(struct session *s, const struct map_event *e)
+{
+	struct mapping m = {
+		.start = e->start, .end = e->start + e->len, .ino = e->ino, .path = e->path
+	};
+	const struct probed_file *f;
+	int fd, err;
+
+	if (!session__traces(s, e->pid) && !has_ended(s, e->pid))
 		return;
-	m = (struct mapping){ .start = e->start, .end = e->start + e->len, .path = e->path };
 	fd = mapping__open(e->pid, &m);
 	if (fd < 0)
+		fd = open_same(e);
+	if (fd < 0) {
+		if (!is_probed(s, e))
+			session__note_late(s, NULL, e->path, e->pid, e->time);
 		return;
-	prober__add(s->prober, fd, e->path, e->pid);
+	}
+	err = prober__add(s->prober, fd, e->path, e->pid);
+	if (err < 0)
+		scan__tell_unprobed(e->path, e->pid, err);
 	f = prober__file_of(s->prober, fd);
 	if (f && f->segments)
 		session__segments_of(s, e->pid, f);
+	if (f)
+		later__watch(s, f, e->pid, e->time);
 	/* Now, or while its program was being looked through: later than it was mapped. */
-	if (f && f->attached && s->t_attached && e->time > s->t_attached &&
-	    f->attach_time > e->time)
-		note_late(s, e->path, e->pid, f->attach_time - e->time);
+	if (f && f->attached && f->attach_time > MT_MAX(e->time, s->t_attached))
+		session__note_late(s, f, e->path, e->pid, e->time);
+	else if (f && f->overlay && f->attached)
+		session__check_unseen(s, e->pid);
 	close(fd);
+}
+
+static void on_linker(struct session *s, const struct map_event *e)
+{
+	bool ours = session__traces(s, e->pid);
+	struct scan c = { .s = s, .prober = s->prober, .pid = e->pid };
+	size_t i;
+
+	for (i = 0; !ours && i < s->opts.n_names; i++)
+		if (proc__named(e->pid, s->opts.names[i]))
+			ours = !target__add(s, e->pid);
+	if (ours)
+		scan__process(&c);
+	scan__free(&c);
+}
+
+static void on_map(void *ctx, const struct map_event *e)
+{
+	struct session *s = ctx;
+	const char *base = path_base(e->path);
+
+	if (e->pid == getpid() || e->path[0] != '/')
+		return;
+	if (catalogue__wants(base) && !path__is_stub(e->path))
+		on_library(s, e);
+	else if (is_linker(base) && !s->t_stop)
+		on_linker(s, e);
+}
+
+void session__read_maps(struct session *s)
+{
+	struct map_gap gap;
+
+	if (!s->watch)
+		return;
+	mapwatch__read(s->watch, on_map, s, &gap);
+	s->mapwatch_lost += gap.lost;
+	if (!gap.missing)
+		return;
+	if (s->t_stop)
+		session__note_unwatched(s, gap.since);
+	else
+		rescan(s, gap.since);
 }

@@ -12,6 +12,7 @@
 #include "base/base.h"
 #include "cli/cli.h"
 #include "cli/probes_file.h"
+#include "cli/scan.h"
 #include "probe/probe.h"
 #include "target/target.h"
 
@@ -46,56 +47,27 @@ static const struct option longs[] = {
 struct look {
 	struct prober *prober;
 	pid_t pid;
-	size_t n;
 };
 
 static int add(struct look *l, int fd, const char *path)
 {
-	int r = prober__add(l->prober, fd, path, l->pid);
+	int r = prober__add(l->prober, fd, path, 0);
 
 	if (r < 0)
 		pr_err("%s: %s", path, r == -ENOEXEC ? "not an ELF file of 64 bits" : strerror(-r));
-	l->n += r > 0;
 	return r < 0 ? r : 0;
 }
 
-static int on_mapping(void *ctx, const struct mapping *m)
-{
-	struct look *l = ctx;
-	const char *base = strrchr(m->path, '/') + 1;
-	int fd;
-
-	if (!catalogue__wants(base))
-		return 0;
-	fd = mapping__open(l->pid, m);
-	if (fd >= 0) {
-		add(l, fd, m->path);
-		close(fd);
-	}
-	return 0;
-}
-
-static int on_candidate(void *ctx, pid_t pid, const char *path)
-{
-	struct look *l = ctx;
-	int fd = proc__open(pid, path);
-
-	if (fd >= 0) {
-		add(l, fd, path);
-		close(fd);
-	}
-	return 0;
-}
-
+/* The same files that `record` finds. */
 static int look_at_pid(struct look *l)
 {
-	const char *const *libs;
-	size_t n;
+	struct scan c = { .prober = l->prober, .pid = l->pid };
 	uint32_t start;
 	int err = proc__start(l->pid, &start);
 
 	if (!err)
-		err = proc__each_mapping(l->pid, on_mapping, l);
+		err = scan__process(&c);
+	scan__free(&c);
 	if (err < 0) {
 		pr_err("pid %d: %s", (int)l->pid,
 		       err == -ESRCH	? "no such process"
@@ -104,12 +76,12 @@ static int look_at_pid(struct look *l)
 					: strerror(-err));
 		return err;
 	}
-	libs = catalogue__libs(&n);
-	proc__each_candidate(l->pid, libs, n, NULL, 0, on_candidate, l);
-	if (!l->n) {
-		pr_err("pid %d: not an NPU process: none of %s is mapped or found where it would "
+	if (!c.mapped && !c.ahead) {
+		pr_err("pid %d: not an NPU process: %snone of %s is mapped or found where it would "
 		       "look",
-		       (int)l->pid, catalogue__libs_text());
+		       (int)l->pid,
+		       process__is_static(l->pid) ? "it is statically linked, and " : "",
+		       catalogue__libs_text());
 		return -ENOENT;
 	}
 	return 0;
@@ -154,14 +126,23 @@ static void print_text(const struct prober *pr, bool missing)
 			if (!missing && strcmp(r->state, "missing") == 0 &&
 			    r->def->symbol[0][0] != '_')
 				continue;
-			printf("  %-8s 0x%08" PRIx64 "  %-9s %-14s %-12s %s%s%s\n", r->state,
-			       r->off, r->cost, r->insn[0] ? r->insn : "-", r->how, r->symbol,
-			       r->why[0] ? ": " : "", r->why);
+			printf("  %-8s 0x%08" PRIx64 "  %-9s %-14s %-9s %-12s %s%s%s\n", r->state,
+			       r->off, r->cost, r->insn[0] ? r->insn : "-", r->returns, r->how,
+			       r->symbol, r->why[0] ? ": " : "", r->why);
 		}
 	}
 }
 
-static void print_json(const struct prober *pr)
+/* Returns differ by mechanism, which is known only where it may be tried. */
+static void print_mechanism(const struct features *f)
+{
+	const char *m = features__mechanism(f);
+
+	printf("Mechanism here: %s\n",
+	       m ? m : "not known, as nothing could be tried (memtap check tells why)");
+}
+
+static void print_json(const struct prober *pr, const char *mechanism)
 {
 	cJSON *top = cJSON_CreateArray();
 	const struct probed_file *f;
@@ -172,6 +153,10 @@ static void print_json(const struct prober *pr)
 		cJSON *o = cJSON_CreateObject(), *list;
 
 		cJSON_AddStringToObject(o, "path", cli__text(f->path));
+		if (mechanism)
+			cJSON_AddStringToObject(o, "mechanism", mechanism);
+		else
+			cJSON_AddNullToObject(o, "mechanism");
 		list = cJSON_AddArrayToObject(o, "probes");
 		for (j = 0; j < f->n_reports; j++) {
 			const struct probe_report *r = &f->reports[j];
@@ -184,6 +169,7 @@ static void print_json(const struct prober *pr)
 			cJSON_AddStringToObject(p, "offset", off);
 			cJSON_AddStringToObject(p, "instruction", r->insn);
 			cJSON_AddStringToObject(p, "cost", r->cost);
+			cJSON_AddStringToObject(p, "return_by", r->returns);
 			cJSON_AddStringToObject(p, "found_by", r->how);
 			cJSON_AddStringToObject(p, "why", r->why);
 			cJSON_AddItemToArray(list, p);
@@ -205,6 +191,7 @@ int cmd_probes(int argc, char **argv)
 	struct progs_opts po = { .ring_bytes = 65536 };
 	struct progs *progs = NULL;
 	int opt, err = 0;
+	const char *bad;
 	char *end;
 
 	while ((opt = getopt_long(argc, argv, "p:JATh", longs, NULL)) != -1) {
@@ -245,13 +232,14 @@ int cmd_probes(int argc, char **argv)
 				err = -EINVAL;
 		return err ? EXIT_FAIL : EXIT_OK;
 	}
-	if (!opts.dry_run) {
-		features__probe(&f);
-		if (progs__load(&po, &f, &progs))
-			return EXIT_FAIL;
-	} else {
-		features__calibrate(&f);
+	features__probe(&f, false);
+	bad = knownbad__uretprobe_seccomp();
+	if (bad) { /* as record does */
+		pr_warn("%s: `ret` sites would be used instead", bad);
+		opts.ret_sites = true;
 	}
+	if (!opts.dry_run && progs__load(&po, &f, &progs))
+		return EXIT_FAIL;
 	l.prober = prober__new(progs, &f, &opts);
 	if (!l.prober)
 		return EXIT_FAIL;
@@ -262,10 +250,13 @@ int cmd_probes(int argc, char **argv)
 
 		err = err ? err : e;
 	}
-	if (json)
-		print_json(l.prober);
-	else
+	if (json) {
+		print_json(l.prober, features__mechanism(&f));
+	} else {
 		print_text(l.prober, missing);
+		if (prober__file(l.prober, 0))
+			print_mechanism(&f);
+	}
 	prober__free(l.prober);
 	progs__free(progs);
 	return err ? EXIT_FAIL : EXIT_OK;

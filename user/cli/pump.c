@@ -6,12 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * Enough records to see mallocs and frees of both components; a wrong probe
- * shows at the first one or two (design.md, PTA self-check).
- */
-#define CHECKED_RECORDS 64
-
 static struct pta_check *check_of(struct session *s, unsigned int file)
 {
 	if (file >= s->n_checks) {
@@ -40,68 +34,92 @@ struct reading {
 	uint32_t flags; /* EVF_ */
 };
 
+/* One process alone: its records are dropped, those of others are not. */
+static void doubt(struct session *s, const struct probed_file *f, const struct mt_hdr *h,
+		  const char *why)
+{
+	s->pool_unseen = true;
+	pr_warn("pid %u: what its allocator in %s tells makes no sense: %s; its tensors are not "
+		"recorded from here on, those of other processes are",
+		h->tgid, f->path, why);
+	model__segments(s->model, h->tgid, h->start);
+}
+
+/* Is it to be believed? *rule: why not. */
+static bool act(struct session *s, const struct probed_file *f, struct pta_side *side,
+		const struct mt_hdr *h, enum pta_judgement judgement, enum rule *rule)
+{
+	const struct pta_judge *j = &side->judge;
+
+	*rule = RULE_DOUBTED;
+	if (judgement == PTA_NEWLY_DOUBTED) {
+		doubt(s, f, h, j->voices[j->last].wrong);
+	} else if (judgement == PTA_NONSENSE) {
+		*rule = RULE_WITHDRAWN;
+		side->withdrawn = true;
+		withdraw(s, f, j->voices[j->last].wrong);
+	}
+	return judgement == PTA_BELIEVED;
+}
+
 /* How to decode; false when the record must not be believed. */
-static bool pta_ok(struct session *s, const struct mt_pta *r, struct reading *how)
+static bool pta_ok(struct session *s, const struct mt_pta *r, struct reading *how, enum rule *rule)
 {
 	const struct probed_file *f = prober__site_file(s->prober, r->h.site);
 	struct pta_check *c = f ? check_of(s, f->no) : NULL;
-	enum pta_layout learnt;
-	const char *wrong;
 
-	if (!c || r->h.fn == MT_FN_C10_REPORT) {
-		how->layout = PTA_LAYOUT_UNKNOWN;
-		return c && !c->withdrawn;
-	}
-	if (c->withdrawn)
+	*rule = RULE_WITHDRAWN;
+	how->layout = PTA_LAYOUT_UNKNOWN;
+	if (!c || c->report.withdrawn)
 		return false;
+	if (r->h.fn == MT_FN_C10_REPORT)
+		return true;
 	how->flags = f->pta.merged ? EVF_MERGED : 0;
-	how->layout = (enum pta_layout)f->pta_layout;
-	learnt = pta_learner__feed(&c->learner, r);
-	if (how->layout == PTA_LAYOUT_UNKNOWN)
-		how->layout = learnt;
-	if (c->seen >= CHECKED_RECORDS)
-		return true;
-	c->seen++;
-	wrong = pta__implausible(r, how->layout);
-	if (!wrong && learnt && (how->layout == PTA_LAYOUT_C) != (learnt == PTA_LAYOUT_C))
-		wrong = "records are not of the layout that the code says";
-	if (!wrong)
-		return true;
-	c->withdrawn = true;
-	withdraw(s, f, wrong);
-	return false;
+	return act(s, f, &c->report, &r->h,
+		   pta_judge__report(&c->report.judge, r, (enum pta_layout)f->pta_layout,
+				     &how->layout),
+		   rule);
 }
 
 /* The same for the allocator's own functions, which come as calls. */
-static bool function_ok(struct session *s, const struct mt_call *r)
+static bool function_ok(struct session *s, const struct mt_call *r, enum rule *rule)
 {
 	const struct probed_file *f = prober__site_file(s->prober, r->h.site);
 	struct pta_check *c = f ? check_of(s, f->no) : NULL;
-	const char *wrong;
 
-	if (!c || c->functions_withdrawn)
+	*rule = RULE_WITHDRAWN;
+	if (!c || c->functions.withdrawn)
 		return false;
-	if (c->functions_seen >= CHECKED_RECORDS)
-		return true;
-	c->functions_seen++;
-	wrong = pta__implausible_call(r);
-	if (!wrong)
-		return true;
-	c->functions_withdrawn = true;
-	withdraw(s, f, wrong);
-	return false;
+	return act(s, f, &c->functions, &r->h, pta_judge__call(&c->functions.judge, r), rule);
 }
 
-static bool believable(struct session *s, const void *rec, size_t size, struct reading *how)
+static bool believable(struct session *s, const void *rec, size_t size, struct reading *how,
+		       enum rule *rule)
 {
 	const struct mt_hdr *h = rec;
+	size_t i;
 
 	if (h->type == MT_REC_PTA && size >= sizeof(struct mt_pta))
-		return pta_ok(s, rec, how);
+		return pta_ok(s, rec, how, rule);
 	if (h->type == MT_REC_CALL && size >= sizeof(struct mt_call) &&
 	    (h->fn == MT_FN_PTA_ALLOC || h->fn == MT_FN_PTA_FREE))
-		return function_ok(s, rec);
+		return function_ok(s, rec, rule);
+	for (i = 0; h->type == MT_REC_EXEC && i < s->n_checks; i++) {
+		pta_judge__forget(&s->checks[i].report.judge, h->tgid, h->start);
+		pta_judge__forget(&s->checks[i].functions.judge, h->tgid, h->start);
+	}
 	return true;
+}
+
+void session__free_checks(struct session *s)
+{
+	size_t i;
+
+	for (i = 0; i < s->n_checks; i++) {
+		pta_judge__free(&s->checks[i].report.judge);
+		pta_judge__free(&s->checks[i].functions.judge);
+	}
+	free(s->checks);
 }
 
 static void on_record(void *ctx, const void *rec, size_t size, bool late)
@@ -109,9 +127,10 @@ static void on_record(void *ctx, const void *rec, size_t size, bool late)
 	struct reading how = { .layout = PTA_LAYOUT_UNKNOWN };
 	struct session *s = ctx;
 	struct event e;
+	enum rule rule;
 
-	if (!believable(s, rec, size, &how)) {
-		model__no_row(s->model, RULE_WITHDRAWN);
+	if (!believable(s, rec, size, &how, &rule)) {
+		model__no_row(s->model, rule);
 		return;
 	}
 	if (event__decode(rec, size, how.layout, &e)) {
@@ -136,9 +155,13 @@ void session__losses(struct session *s)
 	/* In the order of time: what is being written now is a window old. */
 	uint64_t now = clock__boot() - (s->t_stop ? 0 : WINDOW_NS);
 	struct loss *list;
+	uint64_t total = 0;
 	size_t n, i;
 
 	session__sweep(s);
+	session__gap_rows(s, now);
+	if (s->t_stop)
+		session__unseen_rows(s, now);
 	if (losses__read(s->losses_fd, &list, &n))
 		return;
 	for (i = 0; i < n; i++) {
@@ -149,21 +172,22 @@ void session__losses(struct session *s)
 		struct lost_row row = { .reason = loss__reason(l->reason),
 					.probe = prober__site_name(s->prober, l->site),
 					.device = l->device,
-					.cpu = l->cpu,
+					.cpu = l->cpu + 1,
 					.physical = prober__site_fn(s->prober, l->site) !=
 						    MT_FN_PTA_REPORT,
 					.first = l->first,
 					.last = l->last,
 					.now = now };
 
+		total += l->count;
 		if (!seen || l->count <= *seen)
 			continue;
 		row.count = l->count - *seen;
 		if (*seen) /* the rows before told of the first ones */
 			row.first = l->last;
-		*seen = l->count;
-		s->lost_total += row.count;
-		model__lost(s->model, &row);
+		if (model__lost(s->model, &row))
+			*seen = l->count;
 	}
+	s->lost_total = total;
 	free(list);
 }

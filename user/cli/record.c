@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "cli/cli.h"
+#include "cli/later.h"
 #include "cli/session.h"
 
 static void help(FILE *f)
@@ -16,10 +17,10 @@ static void help(FILE *f)
 	      "\n"
 	      "Trace NPU memory of running processes from outside; write DIR/dump and DIR/trace.\n"
 	      "\n"
-	      "Targets:\n"
+	      "Targets (all but -a may be combined and add up):\n"
 	      "  -p, --pid PID[,PID...]  processes, with their children; may be repeated\n"
 	      "  -n, --name NAME         processes so named, also ones that start later\n"
-	      "  -a, --all               every process of the host\n"
+	      "  -a, --all               every process of the host, alone\n"
 	      "      --cgroup PATH       processes of a cgroup (relative: below the mount)\n"
 	      "      --no-follow         do not follow children\n"
 	      "  -- CMD [ARGS]           start a command and trace it from its first call\n"
@@ -97,10 +98,8 @@ static int add_pids(struct record_opts *o, char *list)
 		if (!p)
 			return -ENOMEM;
 		o->pids = p;
-		if (*end || end == word || v < 1 || v > 1 << 22) {
-			pr_err("--pid: '%s' is not a process id", word);
+		if (*end || end == word || v < 1 || v > 1 << 22)
 			return -EINVAL;
-		}
 		o->pids[o->n_pids++] = (pid_t)v;
 	}
 	return o->n_pids ? 0 : -EINVAL;
@@ -213,6 +212,12 @@ static int one_option(struct record_opts *o, int opt, char *arg)
 		o->all = true;
 		return 0;
 	case OPT_CGROUP:
+		if (o->cgroup) {
+			pr_err("--cgroup: one only, and '%s' was given before: name a cgroup above "
+			       "both",
+			       o->cgroup);
+			return -EEXIST;
+		}
 		o->cgroup = arg;
 		return 0;
 	case OPT_NOFOLLOW:
@@ -273,6 +278,42 @@ static const char *option_name(int opt)
 	return "?";
 }
 
+/* What an option takes, for the message about something else. */
+static const char *option_values(int opt)
+{
+	switch (opt) {
+	case 'p':
+		return "process ids, separated by commas";
+	case 'd':
+		return "seconds above 0, up to 1e8";
+	case OPT_RING:
+		return "a size from 4K to 2G";
+	case OPT_LEVEL:
+		return "0, 1 or both, separated by a comma";
+	case OPT_EVENTS:
+		return "a list of alloc, free, launch, access, separated by commas";
+	case OPT_DEVICE:
+		return "a list of npu, npu:0 to npu:31, cpu, separated by commas";
+	case OPT_FORMAT:
+		return "csv or db";
+	case OPT_ORDER:
+		return "time or block";
+	case OPT_TIMELINE:
+		return "real or kernel";
+	}
+	return "another value";
+}
+
+/* An option that was refused with err. */
+static void refuse_option(int opt, const char *arg, int err)
+{
+	if (err == -EINVAL)
+		pr_err("--%s: '%s' is not valid; it takes %s", option_name(opt), arg,
+		       option_values(opt));
+	else if (err != -EEXIST) /* said already */
+		pr_err("--%s: %s", option_name(opt), strerror(-err));
+}
+
 static char default_dir[64];
 
 static const char *make_default_dir(void)
@@ -285,10 +326,34 @@ static const char *make_default_dir(void)
 	return default_dir;
 }
 
-static bool incomplete(const struct session *s)
+/* The others add up; -a leaves nothing to add, and whoever names some does not want all. */
+static int check_targets(const struct record_opts *o)
 {
-	return s->lost_total || s->n_late || s->mapwatch_lost || s->pool_unseen ||
-	       s->probes_failed || s->life_lost;
+	const struct {
+		bool given;
+		const char *option, *what;
+	} some[] = {
+		{ o->n_pids > 0, "-p", "traces only some processes" },
+		{ o->n_names > 0, "-n", "traces only some processes" },
+		{ o->cgroup != NULL, "--cgroup", "traces only some processes" },
+		{ o->cmd != NULL, "-- CMD", "traces only that command" },
+		{ !o->follow, "--no-follow", "leaves children out" },
+	};
+	size_t i;
+
+	if (!o->n_pids && !o->n_names && !o->all && !o->cgroup && !o->cmd) {
+		pr_err("no target: give -p PID, -n NAME, -a, --cgroup PATH or -- CMD");
+		return -EINVAL;
+	}
+	for (i = 0; o->all && i < MT_ARRAY_SIZE(some); i++) {
+		if (!some[i].given)
+			continue;
+		pr_err("-a and %s contradict each other: -a traces every process of the host, %s "
+		       "%s; leave one of them out",
+		       some[i].option, some[i].option, some[i].what);
+		return -EINVAL;
+	}
+	return 0;
 }
 
 int cmd_record(int argc, char **argv)
@@ -296,6 +361,7 @@ int cmd_record(int argc, char **argv)
 	struct session *s = calloc(1, sizeof(*s));
 	struct record_opts *o;
 	int opt, err, status = EXIT_OK;
+	char none[] = "", *arg, *given;
 
 	if (!s)
 		return EXIT_FAIL;
@@ -313,9 +379,14 @@ int cmd_record(int argc, char **argv)
 			status = cli__usage_error("record");
 			goto out;
 		}
-		err = one_option(o, opt, optarg);
+		/* Lists are taken apart where they stand: the message shows the whole. */
+		arg = optarg ? optarg : none;
+		given = strdup(arg);
+		err = given ? one_option(o, opt, arg) : -ENOMEM;
+		if (err)
+			refuse_option(opt, given, err);
+		free(given);
 		if (err) {
-			pr_err("--%s: '%s' is not valid", option_name(opt), optarg ? optarg : "");
 			status = cli__usage_error("record");
 			goto out;
 		}
@@ -328,8 +399,7 @@ int cmd_record(int argc, char **argv)
 		}
 		o->cmd = argv + optind;
 	}
-	if (!o->n_pids && !o->n_names && !o->all && !o->cgroup && !o->cmd) {
-		pr_err("no target: give -p PID, -n NAME, -a, --cgroup PATH or -- CMD");
+	if (check_targets(o)) {
 		status = cli__usage_error("record");
 		goto out;
 	}
@@ -342,7 +412,7 @@ int cmd_record(int argc, char **argv)
 	err = session__run(s);
 	if (err) {
 		status = EXIT_FAIL;
-	} else if (o->strict && incomplete(s)) {
+	} else if (o->strict && session__incomplete(s)) {
 		pr_warn("exit status 3: the recording is not complete (see the summary)");
 		status = EXIT_INCOMPLETE;
 	}
@@ -351,10 +421,11 @@ out:
 	free(o->names);
 	hmap__free(&s->loss_seen);
 	hmap__free(&s->segments_said);
-	free(s->checks);
-	while (s->n_late)
-		free(s->late[--s->n_late].path);
-	free(s->late);
+	hmap__free(&s->told);
+	session__free_unseen(s);
+	session__free_checks(s);
+	session__free_gaps(s);
+	later__free(s);
 	free(s);
 	return status;
 }

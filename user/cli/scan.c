@@ -3,129 +3,124 @@
 #include "cli/scan.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static void add_dir(struct scan *c, const char *dir, size_t len)
+#include "cli/later.h"
+
+void scan__tell_unprobed(const char *path, pid_t pid, int err)
 {
-	void *p = realloc(c->dirs, (c->n_dirs + 1) * sizeof(*c->dirs));
-	char *copy = p ? strndup(dir, len) : NULL;
-
-	if (p)
-		c->dirs = p;
-	if (copy)
-		c->dirs[c->n_dirs++] = copy;
-}
-
-/* Directories of a RUNPATH, $ORIGIN replaced. */
-static void add_runpath(struct scan *c, const char *list, const char *file)
-{
-	const char *slash = strrchr(file, '/');
-	size_t origin = slash ? (size_t)(slash - file) : 0;
-
-	while (list && *list) {
-		size_t n = strcspn(list, ":"), skip = 0;
-		char dir[PATH_MAX];
-		int m;
-
-		if (strncmp(list, "$ORIGIN", 7) == 0)
-			skip = 7;
-		else if (strncmp(list, "${ORIGIN}", 9) == 0)
-			skip = 9;
-		m = skip ? snprintf(dir, sizeof(dir), "%.*s%.*s", (int)origin, file,
-				    (int)(n - skip), list + skip)
-			 : snprintf(dir, sizeof(dir), "%.*s", (int)n, list);
-		if (m > 0 && m < (int)sizeof(dir) && dir[0] == '/')
-			add_dir(c, dir, (size_t)m);
-		list += n + (list[n] == ':');
-	}
+	pr_warn("%s (pid %d): cannot be probed: %s", path, (int)pid,
+		err == -ENOEXEC ? "not an ELF file of 64 bits" : strerror(-err));
 }
 
 static void probe_fd(struct scan *c, int fd, const char *path)
 {
-	int r = prober__add(c->s->prober, fd, path, c->pid);
+	int r = prober__add(c->prober, fd, path, c->pid);
 
 	if (r > 0)
 		c->added++;
 	else if (r < 0)
-		pr_warn("%s (pid %d): cannot be probed: %s", path, (int)c->pid, strerror(-r));
+		scan__tell_unprobed(path, c->pid, r);
+}
+
+static bool interrupted(struct scan *c)
+{
+	return c->s && session__interrupted(c->s);
+}
+
+/* Where a file leads by its RUNPATH. */
+static void follow(struct scan *c, int fd, const char *path)
+{
+	struct elf_image *img;
+
+	if (elf_image__open_fd(fd, path, &img))
+		return;
+	finder__file(c->finder, path, elf_image__runpath(img));
+	elf_image__close(img);
+}
+
+/* Mapped since notices are missing, by a process that is traced. */
+static void note_if_late(struct scan *c, int fd, const char *path)
+{
+	const struct probed_file *f = prober__file_of(c->prober, fd);
+
+	if (f && f->attached && f->attach_time > c->s->rescan_began &&
+	    session__traces(c->s, c->pid))
+		session__note_late(c->s, f, path, c->pid, c->s->rescan_since);
 }
 
 int scan__mapping(void *ctx, const struct mapping *m)
 {
 	struct scan *c = ctx;
 	const char *base = path_base(m->path);
-	struct elf_image *img;
 	bool wanted = catalogue__wants(base) && !path__is_stub(m->path);
 	struct hkey k = { hash__bytes(base, strlen(base), 0), 0 };
+	const struct probed_file *f;
 	int fd;
 
-	if (m->ino == c->last_ino)
+	if (interrupted(c))
+		return -EINTR;
+	if (m->ino == c->last_ino && m->dev_major == c->last_dev[0] &&
+	    m->dev_minor == c->last_dev[1])
 		return 0;
 	c->last_ino = m->ino;
+	c->last_dev[0] = m->dev_major;
+	c->last_dev[1] = m->dev_minor;
 	if (c->only_missing && (!wanted || hmap__get(c->have, k)))
 		return 0;
 	fd = mapping__open(c->pid, m);
-	if (fd < 0)
+	if (fd < 0) {
+		/* `record` looks at what could not be probed when all is attached. */
+		if (wanted && !c->s)
+			pr_warn("%s (pid %d): mapped, but cannot be opened: %s; needs "
+				"CAP_CHECKPOINT_RESTORE (man memtap, CAPABILITIES)",
+				m->path, (int)c->pid, strerror(-fd));
 		return 0;
+	}
 	if (wanted) {
 		c->mapped++;
 		hmap__put(&c->names, k, NULL);
 		probe_fd(c, fd, m->path);
+		if (c->s && c->s->rescan_since)
+			note_if_late(c, fd, m->path);
+		f = prober__file_of(c->prober, fd);
+		if (c->s && f && !c->only_missing)
+			later__mapped(c->s, f, c->pid);
 	}
-	if (!c->only_missing && !elf_image__open_fd(fd, m->path, &img)) {
-		add_runpath(c, elf_image__runpath(img), m->path);
-		elf_image__close(img);
-	}
+	if (c->finder && !m->outside)
+		follow(c, fd, m->path);
 	close(fd);
 	return 0;
 }
 
-int scan__candidate(void *ctx, pid_t pid, const char *path)
+static int on_file(void *ctx, pid_t pid, const char *path, int fd)
 {
 	struct scan *c = ctx;
-	int fd = proc__open(pid, path);
+	const char *base = path_base(path);
 
-	if (fd < 0)
-		return 0;
+	(void)pid;
+	if (interrupted(c))
+		return -EINTR;
 	c->ahead++;
+	hmap__put(&c->names, (struct hkey){ hash__bytes(base, strlen(base), 0), 0 }, NULL);
 	probe_fd(c, fd, path);
-	close(fd);
+	follow(c, fd, path);
 	return 0;
 }
 
 void scan__free(struct scan *c)
 {
-	size_t i;
-
-	for (i = 0; i < c->n_dirs; i++)
-		free(c->dirs[i]);
-	free(c->dirs);
+	finder__close(c->finder);
 	hmap__free(&c->names);
 }
 
-/* Everything that a process has mapped or could load. 0 or -errno. */
-int scan__process(struct scan *c)
-{
-	const char *const *libs;
-	size_t n;
-	int err = proc__each_mapping(c->pid, scan__mapping, c);
-
-	if (err < 0)
-		return err;
-	libs = catalogue__libs(&n);
-	proc__each_candidate(c->pid, libs, n, (const char *const *)c->dirs, c->n_dirs,
-			     scan__candidate, c);
-	return 0;
-}
-
 /* A command that has not begun yet: its file, by the rules of execvp(3). */
-void scan__command(struct scan *c, const char *name)
+static void follow_command(struct scan *c)
 {
-	const char *list = getenv("PATH");
+	const char *list = getenv("PATH"), *name = c->command;
 	char path[PATH_MAX];
 	struct elf_image *img;
 
@@ -148,6 +143,73 @@ void scan__command(struct scan *c, const char *name)
 	}
 	if (elf_image__open(path, &img))
 		return; /* a script: its interpreter is seen when it starts */
-	add_runpath(c, elf_image__runpath(img), path);
+	finder__file(c->finder, path, elf_image__runpath(img));
 	elf_image__close(img);
+}
+
+/* For all processes once: what one could not look through, others cannot either. */
+static void tell(struct scan *c, const char *trouble)
+{
+	bool fresh = true;
+
+	if (c->s)
+		hmap__put(&c->s->told, (struct hkey){ hash__bytes(trouble, strlen(trouble), 0), 0 },
+			  &fresh);
+	if (fresh)
+		pr_warn("%s; libraries that pid %d loads from there are probed only when they are "
+			"mapped",
+			trouble, (int)c->pid);
+}
+
+static int search(struct scan *c)
+{
+	const char *const *libs;
+	size_t n;
+
+	libs = catalogue__libs(&n);
+	return finder__open(c->pid, libs, n, &c->finder);
+}
+
+/* `err` is of the search: there is no finder then. 0 or -EINTR. */
+static int run(struct scan *c, int err)
+{
+	if (err && err != -ESRCH)
+		pr_warn("pid %d: its root directory cannot be entered: %s; libraries that it loads "
+			"later are probed only when they are mapped%s",
+			(int)c->pid, strerror(-err),
+			err == -EACCES ? "; needs CAP_SYS_PTRACE (man memtap, CAPABILITIES)" : "");
+	if (err)
+		return 0;
+	if (c->command)
+		follow_command(c);
+	err = finder__run(c->finder, on_file, c);
+	if (finder__trouble(c->finder))
+		tell(c, finder__trouble(c->finder));
+	return err;
+}
+
+int scan__ahead(struct scan *c)
+{
+	return run(c, search(c));
+}
+
+int scan__process(struct scan *c)
+{
+	int search_err = search(c), err = proc__each_mapping(c->pid, scan__mapping, c);
+
+	return err < 0 ? err : run(c, search_err);
+}
+
+bool process__is_static(pid_t pid)
+{
+	struct elf_image *img;
+	char path[64];
+	bool yes;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	if (elf_image__open(path, &img))
+		return false;
+	yes = !elf_image__interp(img);
+	elf_image__close(img);
+	return yes;
 }

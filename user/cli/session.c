@@ -4,16 +4,16 @@
 
 #include <bpf/bpf.h>
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
+
+#include "cli/later.h"
 
 #define TICK_MS 20
 #define FLUSH_MS 60
@@ -44,6 +44,7 @@ static void on_describe(void *ctx, uint32_t tgid, uint32_t start, struct process
 	d->nspid = proc__nspid((pid_t)tgid);
 	d->visible = proc__env((pid_t)tgid, "ASCEND_RT_VISIBLE_DEVICES");
 	d->segments = session__only_segments(s, (pid_t)tgid);
+	later__born(s, (pid_t)tgid);
 }
 
 static void on_ended(void *ctx, uint32_t tgid)
@@ -67,17 +68,6 @@ static int write_cfg(struct session *s)
 	uint32_t zero = 0;
 
 	return bpf_map_update_elem(s->cfg_fd, &zero, &s->cfg, BPF_ANY) ? -errno : 0;
-}
-
-/* Inode of our PID namespace, which the programs look for in a task's list; 0 = the initial one. */
-static uint32_t pidns_inum(void)
-{
-	struct stat st;
-
-	/* The initial namespace has a fixed number: include/linux/proc_ns.h PROC_PID_INIT_INO. */
-	if (stat("/proc/self/ns/pid", &st) || st.st_ino == 0xEFFFFFFCU)
-		return 0;
-	return (uint32_t)st.st_ino;
 }
 
 static unsigned int classes(const struct record_opts *o)
@@ -128,8 +118,12 @@ static int setup(struct session *s)
 	raise_nofile(s);
 	if (env) /* tests: makes "too many open calls" happen */
 		po.inflight_max = (uint32_t)strtoul(env, NULL, 10);
-	features__probe(&s->features);
+	features__probe(&s->features, false);
 	err = out__open(&oo, &s->out);
+	if (err)
+		return err;
+	/* Now and not earlier: it may lie in the folder that was made just now. */
+	err = s->opts.summary_json ? summary_json__check(s->opts.summary_json) : 0;
 	if (err)
 		return err;
 	err = progs__load(&po, &s->features, &s->progs);
@@ -142,7 +136,7 @@ static int setup(struct session *s)
 	s->cfg.all = s->opts.all;
 	s->cfg.self = (uint32_t)getpid();
 	s->cfg.follow = s->opts.follow;
-	s->cfg.pidns_inum = pidns_inum();
+	s->cfg.pidns_inum = pidns__own();
 	s->cfg.wake_bytes = po.ring_bytes / 4;
 	s->cfg.stopped = 1; /* until all probes are attached: the window has one beginning */
 	err = write_cfg(s);
@@ -167,9 +161,8 @@ static int setup(struct session *s)
 
 static int attach(struct session *s)
 {
+	const char *env = getenv("MEMTAP_MAPWATCH_PAGES");
 	uint64_t t0 = clock__boot();
-	const struct probed_file *f;
-	size_t i;
 	int err;
 
 	s->t_attaching = t0;
@@ -179,7 +172,8 @@ static int attach(struct session *s)
 		pr_err("attaching to process lifecycle: %s", strerror(-err));
 		return err;
 	}
-	err = mapwatch__open(&s->watch);
+	/* tests: a small ring, which loses notices */
+	err = mapwatch__open(&s->watch, env ? strtoul(env, NULL, 10) : 0);
 	if (err)
 		pr_warn("new mappings cannot be watched: %s; libraries loaded later are only "
 			"probed if "
@@ -193,15 +187,14 @@ static int attach(struct session *s)
 	err = session__find_targets(s);
 	if (err)
 		return err;
+	if (session__interrupted(s))
+		return -EINTR;
 	err = write_cfg(s);
 	if (err)
 		return err;
 	err = session__probe_targets(s);
 	if (err)
 		return err;
-	for (i = 0; (f = prober__file(s->prober, i)); i++)
-		if (f->segments)
-			session__segments_left(s, f);
 	s->cfg.stopped = 0;
 	err = write_cfg(s);
 	if (err)
@@ -211,25 +204,36 @@ static int attach(struct session *s)
 	return 0;
 }
 
+/* Whom they are for. A name and a cgroup also stand for processes that come later. */
+static const char *targets_text(const struct session *s, char *buf, size_t n)
+{
+	if (s->opts.all)
+		return "every process";
+	snprintf(buf, n, "%zu process%s%s", s->n_targets, s->n_targets == 1 ? "" : "es",
+		 s->opts.n_names || s->opts.cgroup ? " and those to come" : "");
+	return buf;
+}
+
 static void report_attached(struct session *s)
 {
 	const struct probed_file *f;
 	size_t i, j, files = 0, failed = 0;
+	char who[64];
 
 	for (i = 0; (f = prober__file(s->prober, i)); i++) {
 		files += f->attached > 0;
 		for (j = 0; j < f->n_reports; j++) {
 			const struct probe_report *r = &f->reports[j];
 
-			if (strcmp(r->state, "failed") || strncmp(r->why, "the same code", 13) == 0)
+			if (!probe_report__failed(r))
 				continue;
 			failed++;
 			pr_warn("probe %s in %s: %s", r->symbol, f->path, r->why);
 		}
 	}
-	pr_info("all probes attached: %zu in %zu files by %s in %.0f ms; %zu processes%s",
+	pr_info("all probes attached: %zu in %zu files by %s in %.0f ms; %s%s",
 		prober__attached(s->prober), files, prober__mechanism(s->prober),
-		(double)s->attach_ns / 1e6, s->n_targets,
+		(double)s->attach_ns / 1e6, targets_text(s, who, sizeof(who)),
 		failed ? " (some probes failed, see above)" : "");
 }
 
@@ -242,33 +246,18 @@ static int poll_add(int ep, int fd, int what)
 
 enum { ON_SIGNAL, ON_TICK, ON_MAP };
 
-static void stop_signals(sigset_t *set)
-{
-	struct sigaction sa;
-
-	sigemptyset(set);
-	sigaddset(set, SIGINT);
-	sigaddset(set, SIGTERM);
-	/* nohup has it ignored; a blocked signal would be queued all the same */
-	if (!sigaction(SIGHUP, NULL, &sa) && sa.sa_handler != SIG_IGN)
-		sigaddset(set, SIGHUP);
-}
-
-static int open_loop(struct session *s, int *sig, int *timer)
+static int open_loop(struct session *s, int *timer)
 {
 	struct itimerspec its = { { 0, TICK_MS * 1000000 }, { 0, TICK_MS * 1000000 } };
 	int ep = epoll_create1(EPOLL_CLOEXEC);
 	const int *fds;
-	sigset_t set;
 	size_t i, n;
 
 	if (ep < 0)
 		return -errno;
-	stop_signals(&set);
-	*sig = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	*timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (*sig < 0 || *timer < 0 || timerfd_settime(*timer, 0, &its, NULL) ||
-	    poll_add(ep, *sig, ON_SIGNAL) || poll_add(ep, *timer, ON_TICK)) {
+	if (*timer < 0 || timerfd_settime(*timer, 0, &its, NULL) ||
+	    poll_add(ep, s->signals, ON_SIGNAL) || poll_add(ep, *timer, ON_TICK)) {
 		close(ep);
 		return -errno;
 	}
@@ -293,6 +282,7 @@ static void tick(struct session *s)
 	static uint64_t flushed, drawn, losses, alive;
 
 	session__deliver(s, false);
+	later__tick(s);
 	if (every(&losses, LOSSES_MS))
 		session__losses(s);
 	if (every(&flushed, FLUSH_MS)) {
@@ -317,55 +307,30 @@ static void tick(struct session *s)
 		s->stopping = true;
 }
 
-static void read_maps(struct session *s)
-{
-	uint64_t lost = mapwatch__read(s->watch, session__on_map, s);
-
-	s->mapwatch_lost += lost;
-	if (lost)
-		session__rescan(s);
-}
-
-static void loop(struct session *s, int ep, int sig, int timer)
+static void loop(struct session *s, int ep, int timer)
 {
 	/* Here and not earlier: a command that was started inherits nothing. */
 	thread__nice(-5);
 	while (!s->stopping) {
 		struct epoll_event ev[16];
 		int n = epoll_wait(ep, ev, MT_ARRAY_SIZE(ev), 100), i;
-		bool maps = false;
 
 		for (i = 0; i < n; i++) {
-			struct signalfd_siginfo si;
 			uint64_t ticks;
 
-			if (ev[i].data.u32 == ON_SIGNAL) {
-				if (read(sig, &si, sizeof(si)) == sizeof(si))
-					s->stopping = true;
-			} else if (ev[i].data.u32 == ON_TICK) {
-				if (read(timer, &ticks, sizeof(ticks)) < 0)
-					continue;
-			} else {
-				maps = true;
-			}
+			if (ev[i].data.u32 == ON_SIGNAL)
+				session__interrupted(s);
+			else if (ev[i].data.u32 == ON_TICK &&
+				 read(timer, &ticks, sizeof(ticks)) < 0)
+				continue;
 		}
-		if (maps)
-			read_maps(s);
+		/*
+		 * Whatever woke us: a look at a ring costs nothing, and one that was full when
+		 * it was added to the set wakes nobody any more.
+		 */
+		session__read_maps(s);
 		tick(s);
 	}
-}
-
-/* From here on a second signal ends us at once. */
-static void allow_abort(void)
-{
-	sigset_t set;
-
-	signal(SIGINT, SIG_DFL);
-	signal(SIGTERM, SIG_DFL);
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
 /* Until the drain has taken what was submitted, for a second at most. */
@@ -395,6 +360,8 @@ static void finish(struct session *s)
 	 */
 	wait_for_ring(s);
 	session__deliver(s, true);
+	if (!s->early)
+		session__read_maps(s);
 	session__losses(s);
 	model__stop(s->model, s->t_stop);
 	out__flush(s->out);
@@ -415,22 +382,28 @@ static void finish(struct session *s)
 
 int session__run(struct session *s)
 {
-	int ep = -1, sig = -1, timer = -1, err, close_err;
+	int ep = -1, timer = -1, err, close_err;
 	bool ran = false;
-	sigset_t set;
 
-	/* Before any thread is made: one that does not block them would be ended by them. */
-	stop_signals(&set);
-	sigprocmask(SIG_BLOCK, &set, NULL);
+	err = session__catch_signals(s);
 	s->boot_to_real = clock__boot_to_real();
-	err = setup(s);
+	if (!err)
+		err = setup(s);
 	if (!err)
 		err = attach(s);
-	if (!err) {
-		ep = open_loop(s, &sig, &timer);
-		err = ep < 0 ? ep : 0;
+	if (err == -EINTR && s->stopping) {
+		/* As after a capture of no length. */
+		pr_info("stopped by a signal before all probes were attached: nothing is recorded");
+		s->early = true;
+		s->t_attached = clock__boot();
+		session__end_child(s);
+		err = 0;
 	}
 	if (!err) {
+		ep = open_loop(s, &timer);
+		err = ep < 0 ? ep : 0;
+	}
+	if (!err && !s->early) {
 		report_attached(s);
 		err = session__meet_targets(s);
 		if (!err)
@@ -442,23 +415,21 @@ int session__run(struct session *s)
 	}
 	if (!err) {
 		ran = true;
-		loop(s, ep, sig, timer);
+		loop(s, ep, timer);
 		status__clear();
-		allow_abort();
+		session__allow_abort();
 		finish(s);
+		session__collect(s);
 		session__summary(s);
-		if (s->opts.summary_json) {
+		if (s->opts.summary_json)
 			err = session__summary_json(s, s->opts.summary_json);
-			if (err)
-				pr_err("%s: %s", s->opts.summary_json, strerror(-err));
-		}
 		if (s->write_err)
 			err = s->write_err;
 	}
 	if (err && !log__errors())
 		pr_err("record: %s", strerror(-err));
-	if (s->child > 0 && !ran)
-		kill(s->child, SIGKILL);
+	if (!ran)
+		session__end_child(s);
 	mapwatch__close(s->watch);
 	drain__free(s->drain);
 	prober__free(s->prober);
@@ -471,8 +442,8 @@ int session__run(struct session *s)
 	}
 	if (ep >= 0)
 		close(ep);
-	if (sig >= 0)
-		close(sig);
+	if (s->signals >= 0)
+		close(s->signals);
 	if (timer >= 0)
 		close(timer);
 	return err;

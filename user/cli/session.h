@@ -42,11 +42,25 @@ struct record_opts {
 	bool strict, quiet, follow;
 };
 
-/* A library that was mapped before it could be probed ahead. */
-struct late_lib {
+/* A time in which an unknown number of calls was not seen, see gaps.c. */
+struct gap {
+	char *path; /* library that was probed late; NULL: notices of mappings were lost */
+	char *functions; /* only these of it, see later.c; NULL: all */
+	pid_t pid; /* that had it mapped */
+	uint32_t start; /* of that process, 0 = not known */
+	uint64_t first, last; /* boot time */
+	bool never; /* the library was not probed even at last: nobody could open it */
+	bool told; /* by a row */
+};
+
+/* A library that is mapped and cannot be probed: see unseen.c. */
+struct unseen_lib {
 	char *path;
 	pid_t pid;
-	uint64_t gap_ns;
+	uint32_t start; /* of the process, 0 = not known */
+	uint64_t since; /* boot time */
+	const char *why; /* static text */
+	bool told; /* by a row */
 };
 
 struct session {
@@ -70,17 +84,29 @@ struct session {
 	uint64_t t_start, t_attaching, t_attached, t_stop; /* boot time */
 	uint64_t attach_ns, detach_ns;
 	size_t n_targets; /* initial ones */
-	struct late_lib *late;
-	size_t n_late;
+	struct gap *gaps;
+	size_t n_gaps;
+	/* later.c */
+	struct later *later;
+	size_t n_later;
+	struct hmap later_seen; /* files that it was about, by number */
+	size_t functions_unseen; /* of them, never found */
+	struct unseen_lib *unseen;
+	size_t n_unseen;
+	struct hmap unseen_said; /* (path, pid) */
 	uint64_t mapwatch_lost;
+	uint64_t rescan_since, rescan_began; /* notices are missing since; 0 = no rescan */
 
 	/* PTA self-check, by file number */
 	struct pta_check {
-		uint32_t seen, functions_seen;
-		bool withdrawn, functions_withdrawn;
-		struct pta_learner learner;
+		struct pta_side {
+			struct pta_judge judge;
+			bool withdrawn;
+		} report, functions;
 	} * checks;
 	size_t n_checks;
+
+	struct hmap told; /* places that cannot be looked through, see scan.c */
 
 	bool pool_unseen; /* for some time or wholly: a withdrawn probe, only segments */
 	struct hmap segments_said; /* file numbers, see segments.c */
@@ -94,24 +120,59 @@ struct session {
 	uint64_t rows_unknown; /* processes that could not be kept: out of memory */
 
 	int write_err;
+	int signals; /* descriptor that SIGINT and its like are read from */
 	bool stopping;
+	bool early; /* stopped before all was attached */
 	struct rlimit nofile; /* as we were started: for the command */
 };
 
 /* session.c: the run. */
 int session__run(struct session *s);
 
+/* signals.c */
+/* Before any thread is made: one that does not block them would be ended by them. 0 or -errno. */
+int session__catch_signals(struct session *s);
+/* Has a signal asked to stop? Looked at between files and processes, which may be many. */
+bool session__interrupted(struct session *s);
+/* From here on a signal ends us at once. */
+void session__allow_abort(void);
+
 /* targets.c: who, and the files to probe. */
 int session__find_targets(struct session *s);
 /* START_TRACE rows, when all is attached. */
 int session__meet_targets(struct session *s);
+/* 0 or -errno; -EINTR when a signal asked to stop. */
 int session__probe_targets(struct session *s);
-void session__on_map(void *ctx, const struct map_event *e);
-void session__rescan(struct session *s);
+/* Processes named by -n that are no targets yet. 0 or -errno. */
+int session__find_names(struct session *s);
+/* Notices of new mappings: their files are probed, and what is missing is noted. */
+void session__read_maps(struct session *s);
 /* Any target left? */
 bool session__alive(struct session *s);
 int session__spawn(struct session *s);
 int session__release(struct session *s);
+/* The command was not let go: its process ends. */
+void session__end_child(struct session *s);
+
+/* gaps.c: what was not seen, nobody knows how much. */
+/* This file was mapped by a process before it was probed; NULL: it could not be opened. */
+void session__note_late(struct session *s, const struct probed_file *f, const char *path, pid_t pid,
+			uint64_t mapped);
+/* Python functions of a file (names, a space between) that a process may have called since
+ * `first` were probed only at `last`. */
+void session__note_functions(struct session *s, const struct probed_file *f, const char *functions,
+			     pid_t pid, uint64_t first, uint64_t last);
+/* Notices of mappings were lost since then, until now. */
+void session__note_unwatched(struct session *s, uint64_t since);
+/* LOST rows of the gaps that end before now. */
+void session__gap_rows(struct session *s, uint64_t now);
+void session__free_gaps(struct session *s);
+
+/* unseen.c: are the probes in what the targets (0) or one process have mapped? */
+void session__check_unseen(struct session *s, pid_t pid);
+/* Their LOST rows, when the recording has ended. */
+void session__unseen_rows(struct session *s, uint64_t now);
+void session__free_unseen(struct session *s);
 
 /* segments.c: processes of which only the driver's segments are seen. */
 bool session__only_segments(struct session *s, pid_t pid);
@@ -126,6 +187,7 @@ void session__sweep(struct session *s);
 /* pump.c: records to rows. */
 void session__deliver(struct session *s, bool final);
 void session__losses(struct session *s);
+void session__free_checks(struct session *s);
 
 /* summary.c */
 struct account {
@@ -134,9 +196,17 @@ struct account {
 	uint64_t rows, no_row;
 	bool exact; /* the identity of design.md holds */
 };
-bool probe__failed(const struct probe_report *r);
+/* What stands in the summary and decides about --strict: the parts are gone later. */
+void session__collect(struct session *s);
+/* Is anything missing? */
+bool session__incomplete(const struct session *s);
+/* Time of the processor, and the most memory, of memtap itself. */
+double session__cpu_seconds(long *rss_kib);
 void session__account(struct session *s, struct account *a);
 void session__summary(struct session *s);
+/* summary_json.c */
+/* Before the capture: can it be written at the end? Nothing of it is changed. 0 or -errno, said. */
+int summary_json__check(const char *path);
 int session__summary_json(struct session *s, const char *path);
 
 /* status.c */

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a run saw, lost and wrote: text for people, JSON for programs. */
+/* What a run saw, lost and wrote, as text for people. */
 #include "cli/session.h"
 
-#include <cJSON.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,12 +11,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-
-/* One that was to be there and is not: the code is not seen by another one. */
-bool probe__failed(const struct probe_report *r)
-{
-	return strcmp(r->state, "failed") == 0 && strncmp(r->why, "the same code", 13) != 0;
-}
+#include "cli/later.h"
 
 static size_t probes_failed(struct session *s)
 {
@@ -28,20 +20,26 @@ static size_t probes_failed(struct session *s)
 
 	for (i = 0; (f = prober__file(s->prober, i)); i++)
 		for (j = 0; j < f->n_reports; j++)
-			n += probe__failed(&f->reports[j]);
+			n += probe_report__failed(&f->reports[j]);
 	return n;
 }
 
-/* What stands in the summary and decides about --strict: the parts are gone later. */
-static void collect(struct session *s)
+void session__collect(struct session *s)
 {
 	struct mt_site_stat st;
 
 	s->probes_failed = probes_failed(s);
+	later__settle(s);
 	if (!site_stat__read(s->stats_fd, 0, &st)) {
 		s->life_seen = st.seen;
 		s->life_lost = st.lost;
 	}
+}
+
+bool session__incomplete(const struct session *s)
+{
+	return s->lost_total || s->n_gaps || s->n_unseen || s->mapwatch_lost || s->pool_unseen ||
+	       s->probes_failed || s->life_lost || s->functions_unseen;
 }
 
 void session__account(struct session *s, struct account *a)
@@ -179,7 +177,52 @@ static void print_losses(struct session *s, FILE *f)
 	free(list);
 }
 
-static double cpu_seconds(long *rss_kib)
+/* Processes whose records of a probe make no sense, while those of others do. */
+static void print_doubted(const struct probed_file *f, const struct pta_side *side, FILE *out)
+{
+	size_t i;
+
+	for (i = 0; !side->withdrawn && i < side->judge.n; i++)
+		if (side->judge.voices[i].wrong)
+			fprintf(out,
+				"  not believed: what the allocator of pid %u in %s tells: %s; its "
+				"tensors are not seen\n",
+				side->judge.voices[i].tgid, cli__text(f->path),
+				side->judge.voices[i].wrong);
+}
+
+static void print_gaps(const struct session *s, FILE *f)
+{
+	size_t i;
+
+	for (i = 0; i < s->n_gaps; i++) {
+		const struct gap *g = &s->gaps[i];
+
+		if (g->never)
+			fprintf(f, "  library %s (pid %d): mapped, and never probed\n",
+				cli__text(g->path), (int)g->pid);
+		else if (g->functions)
+			fprintf(f,
+				"  late Python functions of %s (pid %d): %s; calls of the %.1f ms "
+				"before they were probed may be missing\n",
+				cli__text(g->path), (int)g->pid, g->functions,
+				(double)(g->last - g->first) / 1e6);
+		else if (g->path)
+			fprintf(f,
+				"  late library %s (pid %d): probed %.1f ms after it was mapped\n",
+				cli__text(g->path), (int)g->pid,
+				(double)(g->last - g->first) / 1e6);
+		else
+			fprintf(f,
+				"  new mappings not watched from %.3f s to %.3f s: calls of "
+				"libraries "
+				"mapped then may be missing\n",
+				(double)(g->first - s->t_attached) / 1e9,
+				(double)(g->last - s->t_attached) / 1e9);
+	}
+}
+
+double session__cpu_seconds(long *rss_kib)
 {
 	struct rusage u;
 
@@ -196,7 +239,9 @@ static void print_command(const struct session *s, FILE *f)
 
 	if (!s->opts.cmd)
 		return;
-	if (!s->child_done)
+	if (s->early)
+		fprintf(f, "  the command was not started\n");
+	else if (!s->child_done)
 		fprintf(f, "  the command still runs: pid %d\n", (int)s->child);
 	else if (WIFSIGNALED(st))
 		fprintf(f, "  the command was ended by signal %d\n", WTERMSIG(st));
@@ -217,14 +262,13 @@ void session__summary(struct session *s)
 	double cpu;
 	long rss;
 
-	collect(s);
-	if (s->opts.quiet && !s->lost_total && !s->pool_unseen && !s->life_lost)
+	if (s->opts.quiet && !session__incomplete(s))
 		return;
 	session__account(s, &a);
 	model__counts(s->model, &c);
 	drain__stats(s->drain, &d);
 	out__counts(s->out, &rows, &unwritten, &bytes);
-	cpu = cpu_seconds(&rss);
+	cpu = session__cpu_seconds(&rss);
 	fprintf(f, "memtap: %.1f s recorded, %zu probes, attach %.0f ms, detach %.0f ms\n",
 		(double)(s->t_stop - s->t_attached) / 1e9, prober__attached(s->prober),
 		(double)s->attach_ns / 1e6, (double)s->detach_ns / 1e6);
@@ -258,14 +302,16 @@ void session__summary(struct session *s)
 	if (s->probes_failed)
 		fprintf(f, "  probes that could not be attached: %zu\n", s->probes_failed);
 	if (s->mapwatch_lost)
-		fprintf(f,
-			"  mapping notices lost: %" PRIu64
-			" (a late library may have been missed)\n",
-			s->mapwatch_lost);
-	for (i = 0; i < s->n_late; i++)
-		fprintf(f, "  late library %s (pid %d): probed %.1f ms after it was mapped\n",
-			cli__text(s->late[i].path), (int)s->late[i].pid,
-			(double)s->late[i].gap_ns / 1e6);
+		fprintf(f, "  mapping notices lost: %" PRIu64 "\n", s->mapwatch_lost);
+	print_gaps(s, f);
+	later__print(s, f);
+	for (i = 0; i < s->n_unseen; i++)
+		fprintf(f, "  calls not seen of %s (pid %d): %s\n", cli__text(s->unseen[i].path),
+			(int)s->unseen[i].pid, s->unseen[i].why);
+	for (i = 0; (pf = prober__file(s->prober, i)) && i < s->n_checks; i++) {
+		print_doubted(pf, &s->checks[i].report, f);
+		print_doubted(pf, &s->checks[i].functions, f);
+	}
 	for (i = 0; (pf = prober__file(s->prober, i)); i++)
 		if (pf->withdrawn)
 			fprintf(f, "  withdrawn: probe of the allocator in %s: %s; then %s\n",
@@ -282,188 +328,4 @@ void session__summary(struct session *s)
 		cli__bytes((uint64_t)rss * 1024), cli__bytes(d.peak_bytes));
 	for (i = 0; (path = out__path(s->out, i)); i++)
 		fprintf(f, "  wrote %s\n", cli__text(path));
-}
-
-static void add_u64(cJSON *o, const char *name, uint64_t v)
-{
-	char buf[24];
-
-	/* Numbers above 2^53 would be rounded (tracers.md 3.4). */
-	snprintf(buf, sizeof(buf), "%" PRIu64, v);
-	cJSON_AddRawToObject(o, name, buf);
-}
-
-static void json_losses(struct session *s, cJSON *top)
-{
-	cJSON *arr = cJSON_AddArrayToObject(top, "losses");
-	struct loss *list;
-	size_t n, i;
-
-	if (losses__read(s->losses_fd, &list, &n))
-		return;
-	for (i = 0; i < n; i++) {
-		cJSON *o = cJSON_CreateObject();
-
-		cJSON_AddStringToObject(o, "reason", loss__reason(list[i].reason));
-		cJSON_AddStringToObject(o, "probe", prober__site_name(s->prober, list[i].site));
-		cJSON_AddNumberToObject(o, "device", list[i].device);
-		cJSON_AddNumberToObject(o, "cpu", list[i].cpu);
-		add_u64(o, "count", list[i].count);
-		add_u64(o, "first_boot_ns", list[i].first);
-		add_u64(o, "last_boot_ns", list[i].last);
-		cJSON_AddItemToArray(arr, o);
-	}
-	free(list);
-}
-
-static void json_probes(struct session *s, cJSON *top)
-{
-	cJSON *arr = cJSON_AddArrayToObject(top, "files_probed");
-	const struct probed_file *f;
-	size_t i, j;
-
-	for (i = 0; (f = prober__file(s->prober, i)); i++) {
-		cJSON *o = cJSON_CreateObject(), *list;
-
-		cJSON_AddStringToObject(o, "path", cli__text(f->path));
-		cJSON_AddNumberToObject(o, "attached", (double)f->attached);
-		cJSON_AddBoolToObject(o, "withdrawn", f->withdrawn);
-		if (f->withdrawn) {
-			cJSON_AddStringToObject(o, "why", f->withdraw_why);
-			cJSON_AddStringToObject(o, "instead", f->instead);
-			add_u64(o, "instead_boot_ns", f->instead_time);
-		}
-		cJSON_AddBoolToObject(o, "segments_only", f->segments);
-		list = cJSON_AddArrayToObject(o, "failed");
-		for (j = 0; j < f->n_reports; j++) {
-			if (!probe__failed(&f->reports[j]))
-				continue;
-			cJSON *r = cJSON_CreateObject();
-
-			cJSON_AddStringToObject(r, "symbol", f->reports[j].symbol);
-			cJSON_AddStringToObject(r, "why", f->reports[j].why);
-			cJSON_AddItemToArray(list, r);
-		}
-		cJSON_AddItemToArray(arr, o);
-	}
-	arr = cJSON_AddArrayToObject(top, "late_libraries");
-	for (i = 0; i < s->n_late; i++) {
-		cJSON *o = cJSON_CreateObject();
-
-		cJSON_AddStringToObject(o, "path", cli__text(s->late[i].path));
-		cJSON_AddNumberToObject(o, "pid", s->late[i].pid);
-		add_u64(o, "gap_ns", s->late[i].gap_ns);
-		cJSON_AddItemToArray(arr, o);
-	}
-}
-
-static void json_pools(struct session *s, cJSON *top)
-{
-	cJSON *arr = cJSON_AddArrayToObject(top, "pools");
-	struct pool_state p[256];
-	size_t n = model__pools(s->model, p, MT_ARRAY_SIZE(p)), i;
-
-	for (i = 0; i < n; i++) {
-		cJSON *o = cJSON_CreateObject();
-
-		cJSON_AddStringToObject(o, "type", row_type__name(p[i].type));
-		cJSON_AddNumberToObject(o, "pid", p[i].tgid);
-		cJSON_AddNumberToObject(o, "device", p[i].device);
-		add_u64(o, "used", p[i].used);
-		add_u64(o, "peak", p[i].peak);
-		add_u64(o, "total", p[i].total);
-		add_u64(o, "peak_total", p[i].peak_total);
-		cJSON_AddBoolToObject(o, "since_attach_only", p[i].partial);
-		cJSON_AddItemToArray(arr, o);
-	}
-}
-
-int session__summary_json(struct session *s, const char *path)
-{
-	cJSON *top = cJSON_CreateObject(), *o;
-	struct model_counts c;
-	struct drain_stats d;
-	struct account a;
-	uint64_t rows, unwritten, bytes;
-	unsigned int i;
-	char *text = NULL;
-	int fd, err;
-	long rss;
-
-	collect(s);
-	session__account(s, &a);
-	model__counts(s->model, &c);
-	drain__stats(s->drain, &d);
-	out__counts(s->out, &rows, &unwritten, &bytes);
-	cJSON_AddNumberToObject(top, "schema", 1);
-	cJSON_AddStringToObject(top, "version", MEMTAP_VERSION);
-	cJSON_AddStringToObject(top, "mechanism", prober__mechanism(s->prober));
-	add_u64(top, "attached_boot_ns", s->t_attached);
-	add_u64(top, "stopped_boot_ns", s->t_stop);
-	add_u64(top, "boot_to_real_ns", (uint64_t)s->boot_to_real);
-	cJSON_AddNumberToObject(top, "attach_ms", (double)s->attach_ns / 1e6);
-	cJSON_AddNumberToObject(top, "detach_ms", (double)s->detach_ns / 1e6);
-	cJSON_AddNumberToObject(top, "probes", (double)prober__attached(s->prober));
-	if (s->opts.cmd && s->child_done)
-		cJSON_AddNumberToObject(top, "command_status",
-					WIFSIGNALED(s->child_status)
-						? 128 + WTERMSIG(s->child_status)
-						: WEXITSTATUS(s->child_status));
-	o = cJSON_AddObjectToObject(top, "accounting");
-	add_u64(o, "seen", a.seen);
-	add_u64(o, "submitted", a.submitted);
-	add_u64(o, "received", a.received);
-	add_u64(o, "rows", a.rows);
-	add_u64(o, "without_row", a.no_row);
-	add_u64(o, "lost", a.lost);
-	add_u64(o, "undecodable", a.bad);
-	cJSON_AddBoolToObject(o, "exact", a.exact);
-	add_u64(o, "not_returned", a.unfinished);
-	add_u64(o, "begun_before", a.orphan);
-	add_u64(o, "nested", a.nested);
-	add_u64(o, "abandoned", a.stale);
-	o = cJSON_AddObjectToObject(top, "without_row");
-	for (i = 0; i < RULE_MAX; i++)
-		add_u64(o, rule__name(i), c.rules[i]);
-	add_u64(top, "rows_extra", c.rows_extra);
-	add_u64(top, "rows_written", rows);
-	add_u64(top, "rows_unwritten", unwritten);
-	add_u64(top, "frees_preattach", c.preattach);
-	add_u64(top, "frees_missed", c.residual);
-	add_u64(top, "failed_allocations", c.failures[0]);
-	add_u64(top, "failed_other", c.failures[1]);
-	add_u64(top, "oom", c.oom);
-	add_u64(top, "late", d.late);
-	add_u64(top, "live_blocks", c.live_blocks);
-	o = cJSON_AddObjectToObject(top, "lifecycle");
-	add_u64(o, "seen", s->life_seen);
-	add_u64(o, "lost", s->life_lost);
-	add_u64(top, "mapwatch_lost", s->mapwatch_lost);
-	add_u64(top, "probes_failed", s->probes_failed);
-	json_losses(s, top);
-	json_pools(s, top);
-	json_probes(s, top);
-	o = cJSON_AddArrayToObject(top, "files");
-	for (i = 0; out__path(s->out, i); i++)
-		cJSON_AddItemToArray(o, cJSON_CreateString(cli__text(out__path(s->out, i))));
-	cJSON_AddNumberToObject(top, "cpu_seconds", cpu_seconds(&rss));
-	cJSON_AddNumberToObject(top, "memory_kib", (double)rss);
-	text = cJSON_Print(top);
-	cJSON_Delete(top);
-	if (!text)
-		return -ENOMEM;
-	if (strcmp(path, "-") == 0) {
-		puts(text);
-		free(text);
-		return 0;
-	}
-	/* A named file of the user's: replaced, but never through a link. */
-	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-	err = fd < 0 ? -errno : fd__write_all(fd, text, strlen(text));
-	if (fd >= 0) {
-		(void)fd__write_all(fd, "\n", 1);
-		close(fd);
-	}
-	free(text);
-	return err;
 }

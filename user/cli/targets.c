@@ -91,9 +91,10 @@ static void add_children(struct session *s)
 static int by_name(void *ctx, pid_t pid)
 {
 	struct session *s = ctx;
+	struct mt_target t;
 	size_t i;
 
-	if (pid == getpid())
+	if (pid == getpid() || target__is(s, pid, &t))
 		return 0;
 	for (i = 0; i < s->opts.n_names; i++)
 		if (proc__named(pid, s->opts.names[i])) {
@@ -111,6 +112,11 @@ static int by_cgroup(void *ctx, pid_t pid)
 	int err = pid == getpid() ? 0 : target__add(ctx, pid);
 
 	return err == -ESRCH ? 0 : err;
+}
+
+int session__find_names(struct session *s)
+{
+	return s->opts.n_names ? proc__each(by_name, s) : 0;
 }
 
 int session__find_targets(struct session *s)
@@ -139,7 +145,7 @@ int session__find_targets(struct session *s)
 	if (s->opts.n_names) {
 		size_t before = s->n_targets;
 
-		err = proc__each(by_name, s);
+		err = session__find_names(s);
 		if (err)
 			return err;
 		if (s->n_targets == before)
@@ -153,7 +159,7 @@ int session__find_targets(struct session *s)
 		}
 		uint64_t id = 0;
 
-		err = cgroup__id(s->opts.cgroup, &id, &s->cfg.cgroup_level);
+		err = cgroup__id(s->opts.cgroup, &id);
 		s->cfg.cgroup_id = id;
 		if (err)
 			pr_warn("cgroup %s: only its present processes and their children are "
@@ -223,6 +229,15 @@ int session__release(struct session *s)
 	if (err)
 		pr_err("%s: %s", s->opts.cmd[0], strerror(err));
 	return -err;
+}
+
+void session__end_child(struct session *s)
+{
+	if (s->child <= 0 || s->child_done)
+		return;
+	kill(s->child, SIGKILL);
+	waitpid(s->child, NULL, 0);
+	s->child = 0;
 }
 
 bool session__alive(struct session *s)

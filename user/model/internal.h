@@ -25,12 +25,14 @@ struct model {
 
 /* A row of an event (or an extra one): filter, number, count, hand out. */
 bool model__emit(struct model *m, struct process *p, struct row *r, bool is_event);
+/* The process, met now (START_TRACE row) if it was not before; NULL: no memory. */
+struct process *model__meet(struct model *m, uint32_t tgid, uint32_t start, uint64_t time);
 uint64_t model__real(const struct model *m, uint64_t boot);
 /* MALLOC, FREE and their pools. */
 void model__memory(struct model *m, struct process *p, const struct event *e);
 /* The live block at an address, NULL: none is known. Valid until the next event. */
-const struct block *model__block(const struct model *m, const struct process *p, enum layer l,
-				 uint64_t addr);
+const struct block *model__live(const struct model *m, const struct process *p, enum layer l,
+				uint64_t addr);
 /*
  * torch_npu 6.0.rc2 reports a free when the block has been merged with its free neighbours, and
  * names what came of it, behind its lock. The only live block in that range is the one that was
@@ -51,7 +53,20 @@ void uses__add(struct process *p, const struct event *e);
 void uses__resolve(struct process *p, struct event *e);
 /* OOM_TRIGGER row. */
 void model__oom(struct model *m, struct process *p, const struct event *e);
+/* The FREE of a block that was seen; false: of one from before the attach, with what is known. */
+bool model__free_row(struct model *m, struct process *p, const struct event *e, enum layer l,
+		     enum row_type type, struct row *r);
+/* The MALLOC of a block, kept from now on; false: no memory for it. */
+bool model__malloc_row(struct model *m, struct process *p, const struct event *e, enum layer l,
+		       enum row_type type, int32_t device, struct row *r);
 void model__drop_blocks(struct model *m, struct process *p);
+
+/* An event of MindSpore's pools. */
+void ms__event(struct model *m, struct process *p, const struct event *e);
+/* The driver gave physical memory, or took it back: a pool that maps it has more or less. */
+void ms__physical(struct process *p, int32_t device, int64_t by);
+/* No more events come: what waited for one has no row. */
+void ms__finish(struct model *m, struct process *p);
 
 /* Bytes more or less, as the blocks seen add up. */
 void pool__change(struct pool *q, int64_t by, uint64_t time);

@@ -18,8 +18,11 @@ const char *rule__name(enum rule r)
 		[RULE_SEGMENT] = "workspace segments",
 		[RULE_STATE] = "devices, streams and names learnt",
 		[RULE_OTHER_POOL] = "MindSpore host pools",
+		[RULE_NOT_FREED] = "MindSpore frees that wait or find nothing",
+		[RULE_PART] = "MindSpore blocks cut apart",
 		[RULE_FILTERED] = "filtered by options",
 		[RULE_WITHDRAWN] = "withdrawn probes",
+		[RULE_DOUBTED] = "processes that tell nonsense",
 		[RULE_LIFECYCLE] = "process lifecycle",
 	};
 
@@ -117,7 +120,7 @@ static struct process *find(const struct model *m, uint32_t tgid, uint32_t start
 	return v ? m->procs[*v] : NULL;
 }
 
-static struct process *meet(struct model *m, uint32_t tgid, uint32_t start, uint64_t time)
+struct process *model__meet(struct model *m, uint32_t tgid, uint32_t start, uint64_t time)
 {
 	struct process *p = find(m, tgid, start);
 	struct process_desc d = { 0 };
@@ -151,7 +154,22 @@ static struct process *meet(struct model *m, uint32_t tgid, uint32_t start, uint
 
 int model__process(struct model *m, uint32_t tgid, uint32_t start, uint64_t time)
 {
-	return meet(m, tgid, start, time) ? 0 : -ENOMEM;
+	return model__meet(m, tgid, start, time) ? 0 : -ENOMEM;
+}
+
+bool model__knows(const struct model *m, uint32_t tgid, uint32_t start)
+{
+	return find(m, tgid, start);
+}
+
+uint32_t model__start(const struct model *m, uint32_t tgid)
+{
+	size_t i;
+
+	for (i = m->n_procs; i-- > 0;)
+		if (m->procs[i]->tgid == tgid)
+			return m->procs[i]->start;
+	return 0;
 }
 
 void model__segments(struct model *m, uint32_t tgid, uint32_t start)
@@ -308,6 +326,7 @@ static void on_exit_process(struct model *m, struct process *p, uint64_t time)
 	if (p->ended)
 		return;
 	p->ended = true;
+	ms__finish(m, p);
 	system_row(m, p, ROW_STOP_TRACE, time, p->tgid, 0, false);
 	model__drop_blocks(m, p);
 	process__end(p);
@@ -320,6 +339,7 @@ static void on_exec(struct model *m, struct process *p)
 {
 	struct process_desc d = { 0 };
 
+	ms__finish(m, p);
 	model__drop_blocks(m, p);
 	process__forget(p);
 	if (m->ops.describe)
@@ -377,7 +397,7 @@ int model__event(struct model *m, const struct event *e)
 			return 0;
 		}
 	}
-	p = meet(m, e->tgid, e->start, e->time);
+	p = model__meet(m, e->tgid, e->start, e->time);
 	if (!p)
 		return -ENOMEM;
 	switch (e->kind) {
@@ -422,61 +442,6 @@ int model__event(struct model *m, const struct event *e)
 	return 0;
 }
 
-/* Devices of which anything was seen in a process. */
-static uint64_t devices_of(const struct process *p)
-{
-	uint64_t set = 0;
-	const struct pools *kinds[] = { &p->hal, &p->pta, &p->ws, &p->ms };
-	size_t i, j;
-
-	for (i = 0; i < MT_ARRAY_SIZE(kinds); i++)
-		for (j = 0; j < kinds[i]->n; j++)
-			if (kinds[i]->v[j].slot < MAX_DEVICES)
-				set |= 1ULL << kinds[i]->v[j].slot;
-	return set;
-}
-
-void model__lost(struct model *m, const struct lost_row *l)
-{
-	struct row r = { .event = ROW_SYSTEM,
-			 .type = ROW_LOST,
-			 .time = model__real(m, l->now),
-			 .device = DEV_NA,
-			 .attrs = ATTR_LOST,
-			 .lost_reason = l->reason,
-			 .lost_probe = l->probe,
-			 .lost_count = l->count,
-			 .lost_first = model__real(m, l->first),
-			 .lost_last = model__real(m, l->last),
-			 .lost_cpu = l->cpu + 1 };
-	struct process *p = NULL;
-	uint64_t devices = 0;
-	size_t i;
-
-	/* One row: the loss is the capture's, its count must not multiply by processes. */
-	for (i = m->n_procs; i-- > 0;) {
-		if (!p || p->ended)
-			p = m->procs[i];
-		devices |= devices_of(m->procs[i]);
-	}
-	if (!p)
-		return;
-	r.tid = p->tgid;
-	if (l->device >= 0)
-		r.device = l->physical ? process__logical(p, 0, l->device) : l->device;
-	model__emit(m, p, &r, false);
-	if (r.device != DEV_NA || m->opts.vendor)
-		return;
-	/* Each device's view shows that something, perhaps its own, is missing. */
-	r.lost_count = 0;
-	for (i = 0; i < MAX_DEVICES; i++) {
-		if (!(devices >> i & 1))
-			continue;
-		r.device = (int32_t)i;
-		model__emit(m, p, &r, false);
-	}
-}
-
 void model__stop(struct model *m, uint64_t time)
 {
 	size_t i;
@@ -490,6 +455,7 @@ void model__stop(struct model *m, uint64_t time)
 			continue;
 		/* Its exit may still be delivered: one STOP_TRACE is enough. */
 		p->ended = true;
+		ms__finish(m, p);
 		system_row(m, p, ROW_STOP_TRACE, time, p->tgid, 0, false);
 	}
 }

@@ -58,9 +58,9 @@ enum row_type {
 #define ATTR_PAGE 0x00010u /* page_type:<text>,alloc_type:<text> */
 #define ATTR_KERNEL 0x00020u /* streamId:<n or N/A>,taskId:<n or N/A> */
 #define ATTR_OOM 0x00040u /* func:<text>,req_size:<n>,flag:<decimal> */
-#define ATTR_LOST                                                                       \
-	0x00080u /* reason:<text>,probe:<text>,count:<n>,first:<ns>,last:<ns>[,cpu:<n>] \
-		  */
+/* reason:<text>,probe:<text>,count:<n or N/A>,first:<ns>,last:<ns or
+ * N/A>[,cpu:<n>][,library:<path>] */
+#define ATTR_LOST 0x00080u
 /* Additions of `record`, always behind the vendor's: */
 #define ATTR_ACTIVE 0x00100u /* active:<n> */
 #define ATTR_STREAM 0x00200u /* stream:0x<hex> */
@@ -69,6 +69,9 @@ enum row_type {
 #define ATTR_NSPID 0x01000u /* nspid:<n> */
 #define ATTR_NOTE 0x02000u /* note:<text>, free text without , { } " and newline */
 #define ATTR_LATE 0x04000u /* late:true: written after its time window */
+
+/* lost_count and lost_last that nobody can tell. */
+#define LOST_UNKNOWN UINT64_MAX
 
 struct row {
 	uint64_t id; /* per process from 1 */
@@ -95,6 +98,7 @@ struct row {
 	const char *lost_reason, *lost_probe;
 	uint64_t lost_count, lost_first, lost_last; /* ns since the epoch */
 	uint32_t lost_cpu; /* processor + 1, 0 = not told */
+	const char *lost_library; /* NULL = not of one library */
 
 	/* For the trace writer: */
 	uint64_t kernel_index; /* launches of the process up to here, this one included */
@@ -125,8 +129,11 @@ enum rule {
 	RULE_SEGMENT, /* workspace: its segment, not its use */
 	RULE_STATE, /* devices, streams, names: learnt, not shown */
 	RULE_OTHER_POOL, /* MindSpore's pools of the host */
+	RULE_NOT_FREED, /* MindSpore: still in use by a stream, or not of the pool */
+	RULE_PART, /* MindSpore: rests of blocks cut apart, the end of the call that does it */
 	RULE_FILTERED, /* --events, --level, --device */
 	RULE_WITHDRAWN, /* the self-check of its probe failed */
+	RULE_DOUBTED, /* the same for one process: what it tells makes no sense */
 	RULE_LIFECYCLE, /* fork, exec, exit */
 	RULE_MAX
 };
@@ -165,6 +172,10 @@ struct model *model__new(const struct model_opts *opts, const struct model_ops *
 void model__free(struct model *m);
 /* Meet a process now (START_TRACE row), e.g. at the attach. time: boot, ns. */
 int model__process(struct model *m, uint32_t tgid, uint32_t start, uint64_t time);
+/* Was this process met? */
+bool model__knows(const struct model *m, uint32_t tgid, uint32_t start);
+/* Start time of the youngest process of this number that was met, also of one that has ended; 0. */
+uint32_t model__start(const struct model *m, uint32_t tgid);
 /* Nothing shows the tensors of this process: rows of its segments are to say so. */
 void model__segments(struct model *m, uint32_t tgid, uint32_t start);
 /* One event, in time order (EVF_LATE excepted). 0 or -ENOMEM. */
@@ -177,12 +188,15 @@ void model__no_row(struct model *m, enum rule r);
  */
 struct lost_row {
 	const char *reason, *probe;
+	const char *library; /* path, NULL = not of one library */
+	uint32_t tgid, start; /* the process it happened to, 0 = not of one process */
 	int32_t device; /* -1 = unknown */
 	bool physical; /* device is the driver's number */
-	uint32_t cpu; /* processor on which it was lost */
-	uint64_t count, first, last, now;
+	uint32_t cpu; /* processor on which it was lost + 1, 0 = not of one */
+	uint64_t count, first, last, now; /* count: LOST_UNKNOWN when nobody can tell */
 };
-void model__lost(struct model *m, const struct lost_row *l);
+/* False when there is no process yet to put the row to. A process it names is met. */
+bool model__lost(struct model *m, const struct lost_row *l);
 /* STOP_TRACE rows of all processes that have none yet; may be called again. */
 void model__stop(struct model *m, uint64_t time);
 

@@ -66,7 +66,7 @@ bool merged__resolve(const struct model *m, const struct process *p, const struc
 	size_t i, n = 0, n_fits = 0;
 
 	for (i = first_at(a, e->addr); i < a->n && a->v[i] < end; i++) {
-		b = model__block(m, p, LAYER_PTA, a->v[i]);
+		b = model__live(m, p, LAYER_PTA, a->v[i]);
 		if (!b || b->device != e->device)
 			continue;
 		n++;

@@ -17,7 +17,8 @@ size_t attr__bound(const struct row *r)
 			      text_len(r->alloc_type));
 	if (r->attrs & (ATTR_OOM | ATTR_LOST | ATTR_NOTE))
 		n += TEXT_MAX(text_len(r->oom_func) + text_len(r->lost_reason) +
-			      text_len(r->lost_probe) + text_len(r->note));
+			      text_len(r->lost_probe) + text_len(r->lost_library) +
+			      text_len(r->note));
 	return n;
 }
 
@@ -84,6 +85,8 @@ static char *put_rare(char *p, const struct row *r, uint32_t a, bool json)
 		ITEM("last", put_known(p, r->lost_last));
 		if (r->lost_cpu)
 			ITEM("cpu", put_u64(p, r->lost_cpu - 1));
+		if (r->lost_library)
+			ITEM("library", put_text(p, r->lost_library, json));
 	}
 	if (a & ATTR_ACTIVE)
 		ITEM("active", put_u64(p, r->active));

@@ -65,6 +65,7 @@ static uint8_t *put_rare(uint8_t *p, const struct row *r)
 		p = put_var(p, r->lost_first);
 		p = put_var(p, r->lost_last);
 		p = put_var(p, r->lost_cpu);
+		p = put_str(p, r->lost_library);
 	}
 	if (a & ATTR_ACTIVE)
 		p = put_var(p, r->active);
@@ -180,6 +181,7 @@ static void get_rare(struct in *in, struct row *r)
 		r->lost_first = get_var(in);
 		r->lost_last = get_var(in);
 		r->lost_cpu = (uint32_t)get_var(in);
+		r->lost_library = get_text(in, NULL);
 	}
 	if (a & ATTR_ACTIVE)
 		r->active = get_var(in);

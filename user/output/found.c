@@ -86,7 +86,8 @@ static void parse_words(struct row *r, const char *event, const char *type, cons
 		if (!strcmp(type, row_type__name((enum row_type)i)))
 			r->type = (enum row_type)i;
 	}
-	if (strstr(attr, "recovered"))
+	/* Whole: a library's path may hold the word. Only the csv's has no quotes. */
+	if (strstr(attr, ",recovered:true}") || strstr(attr, "\"recovered\":\"true\""))
 		r->attrs |= ATTR_RECOVERED;
 }
 

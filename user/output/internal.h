@@ -100,8 +100,6 @@ static inline char *put_mem(char *p, const char *s, size_t n)
 /* What the vendor's own rows may have. */
 #define ATTR_VENDOR \
 	(ATTR_BLOCK | ATTR_POOL | ATTR_PINNED | ATTR_OWNER | ATTR_PAGE | ATTR_KERNEL | ATTR_OOM)
-/* lost_count and lost_last of a recovered row: printed as N/A. */
-#define LOST_UNKNOWN UINT64_MAX
 
 /* Upper bound of the bytes that the next two write. */
 size_t attr__bound(const struct row *r);

@@ -69,6 +69,8 @@ char *text__put(char *p, const char *str, size_t n, enum text_mode mode)
 				*p++ = '\\';
 			else if (c == '"' && mode == TEXT_ATTR)
 				c = '\'';
+			else if ((c == ',' || c == '{' || c == '}') && mode == TEXT_ATTR)
+				c = '?'; /* a path of the target's must not add attributes */
 			*p++ = (char)c;
 			s++;
 			n--;

@@ -308,6 +308,21 @@ static void kernel_row(struct trace *t, const struct row *r)
 	}
 }
 
+/* A count of 0: what was lost is told on another row, and its device is unknown. */
+static void put_loss(struct strbuf *sb, const struct row *r)
+{
+	if (r->lost_count == LOST_UNKNOWN)
+		strbuf__puts(sb, "an unknown number of events lost");
+	else if (!r->lost_count)
+		strbuf__puts(sb, "events lost, perhaps of this device");
+	else
+		strbuf__printf(sb, "%llu events lost", (unsigned long long)r->lost_count);
+	strbuf__printf(sb, ": %s, %s", r->lost_reason ? r->lost_reason : "?",
+		       r->lost_probe ? r->lost_probe : "?");
+	if (r->lost_library)
+		strbuf__printf(sb, ", %s", r->lost_library);
+}
+
 /* Losses and failed allocations belong on the picture too. */
 static void notice_row(struct trace *t, const struct row *r)
 {
@@ -323,9 +338,7 @@ static void notice_row(struct trace *t, const struct row *r)
 		strbuf__printf(&sb, "%s of %llu bytes failed", r->oom_func ? r->oom_func : "?",
 			       (unsigned long long)r->oom_size);
 	else
-		strbuf__printf(&sb, "%llu events lost: %s, %s", (unsigned long long)r->lost_count,
-			       r->lost_reason ? r->lost_reason : "?",
-			       r->lost_probe ? r->lost_probe : "?");
+		put_loss(&sb, r);
 	see_pid(t, f, r->pid, 0);
 	trace_event__instant(&f->s, r->event == ROW_OOM_DETAIL ? "oom" : "lost", r->pid, r->tid,
 			     now_of(t, r), "message", sb.data ? sb.data : "", sb.len);

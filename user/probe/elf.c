@@ -263,6 +263,7 @@ static int parse(struct elf_image *img)
 	img->machine = eh.e_machine;
 	for (i = 0; i < eh.e_phnum; i++) {
 		memcpy(&ph, img->data + eh.e_phoff + i * sizeof(ph), sizeof(ph));
+		img->interp |= ph.p_type == PT_INTERP;
 		if (ph.p_type != PT_LOAD && ph.p_type != PT_DYNAMIC && ph.p_type != PT_NOTE &&
 		    ph.p_type != PT_GNU_EH_FRAME)
 			continue;
@@ -378,6 +379,11 @@ const char *elf_image__soname(const struct elf_image *img)
 const char *elf_image__runpath(const struct elf_image *img)
 {
 	return img->runpath;
+}
+
+bool elf_image__interp(const struct elf_image *img)
+{
+	return img->interp;
 }
 
 const char *elf_image__needed(const struct elf_image *img, size_t i)

@@ -44,6 +44,7 @@ struct elf_image {
 	size_t size;
 	char *name;
 	int machine;
+	bool interp; /* PT_INTERP */
 
 	struct elf_seg *segs; /* PT_LOAD, sorted by address */
 	size_t nsegs;

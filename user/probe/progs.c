@@ -19,6 +19,7 @@
 #include "memtap/event.h"
 #include "probe/kernel.h"
 #include "probe/progs.h"
+#include "target/target.h"
 
 #include "acl.skel.h"
 #include "hal.skel.h"
@@ -319,7 +320,10 @@ static int explain(int err)
 {
 	if (err == -EPERM || err == -EACCES)
 		pr_err("loading BPF programs: not permitted; needs CAP_BPF and CAP_PERFMON, before "
-		       "kernel 5.11 also CAP_SYS_RESOURCE (man memtap, CAPABILITIES)");
+		       "kernel 5.11 also CAP_SYS_RESOURCE%s (man memtap, CAPABILITIES)",
+		       userns__is_initial() ? ""
+					    : "; in a user namespace they do not count: run "
+					      "memtap outside of it");
 	else
 		pr_err("loading BPF programs: %s%s%s (memtap check tells what this kernel lacks)",
 		       strerror(-err), last_libbpf[0] ? ": " : "", last_libbpf);

@@ -70,17 +70,15 @@ int cgroup__each(const char *path, int (*fn)(void *ctx, pid_t pid), void *ctx)
 	return err ? err : each_below(dir, 0, fn, ctx);
 }
 
-int cgroup__id(const char *path, uint64_t *id, uint32_t *level)
+int cgroup__id(const char *path, uint64_t *id)
 {
-	char dir[PATH_MAX], parent[PATH_MAX + 8];
+	char dir[PATH_MAX];
 	union {
 		struct file_handle h;
 		char room[sizeof(struct file_handle) + 8];
 	} fh = { .h.handle_bytes = 8 };
-	struct stat a, b;
 	struct statfs fs;
 	int mnt, err = resolve(path, dir);
-	uint32_t depth = 0;
 
 	if (err)
 		return err;
@@ -92,18 +90,5 @@ int cgroup__id(const char *path, uint64_t *id, uint32_t *level)
 	if (name_to_handle_at(AT_FDCWD, dir, &fh.h, &mnt, 0))
 		return -errno;
 	memcpy(id, fh.h.f_handle, 8);
-	/* Depth: parents until the mount point, whose parent is another file system. */
-	if (stat(dir, &a))
-		return -errno;
-	for (snprintf(parent, sizeof(parent), "%s/..", dir); depth < MAX_DEPTH; depth++) {
-		size_t n = strlen(parent);
-
-		if (stat(parent, &b) || b.st_dev != a.st_dev)
-			break;
-		if (n + 4 >= sizeof(parent))
-			return -ENAMETOOLONG;
-		memcpy(parent + n, "/..", 4);
-	}
-	*level = depth;
 	return 0;
 }

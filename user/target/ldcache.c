@@ -2,12 +2,13 @@
 /* The dynamic linker's cache, as a process sees it: name -> path. */
 #include "target/ldcache.h"
 
-#include <stdio.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/base.h"
-#include "target/target.h"
+#include "target/root.h"
 
 /* glibc sysdeps/generic/dl-cache.h: CACHEMAGIC_VERSION_NEW and its structs. */
 #define MAGIC_NEW "glibc-ld.so.cache1.1"
@@ -69,14 +70,16 @@ int ldcache__parse(const char *base, size_t left,
 	return r;
 }
 
-int ldcache__each(pid_t pid, int (*fn)(void *ctx, const char *name, const char *path), void *ctx)
+int ldcache__each(int root, int (*fn)(void *ctx, const char *name, const char *path), void *ctx)
 {
-	char file[64], *buf;
+	int fd = root__open_file(root, "/etc/ld.so.cache"), r;
 	ssize_t len;
-	int r;
+	char *buf;
 
-	snprintf(file, sizeof(file), "/proc/%d/root/etc/ld.so.cache", (int)pid);
-	len = file__read(file, CACHE_MAX, &buf);
+	if (fd < 0)
+		return 0;
+	len = fd__read_all(fd, CACHE_MAX, &buf);
+	close(fd);
 	if (len < 0)
 		return 0;
 	r = ldcache__parse(buf, (size_t)len, fn, ctx);

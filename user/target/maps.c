@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "target/root.h"
 
 /* \040 and the like: the kernel escapes newline only, but be exact. */
 static void unescape(char *s)
@@ -30,7 +31,7 @@ static void unescape(char *s)
 
 int proc__each_mapping(pid_t pid, int (*fn)(void *ctx, const struct mapping *m), void *ctx)
 {
-	char path[64], *line = NULL;
+	char path[64], root[PATH_MAX], *line = NULL;
 	size_t cap = 0;
 	FILE *f;
 	int r = 0;
@@ -39,6 +40,8 @@ int proc__each_mapping(pid_t pid, int (*fn)(void *ctx, const struct mapping *m),
 	f = fopen(path, "re");
 	if (!f)
 		return errno == ENOENT ? -ESRCH : -errno;
+	if (root__text(pid, root))
+		root[0] = '\0';
 	/* Line by line, executable ones only: processes with 100 k mappings exist (R67). */
 	while (!r && getline(&line, &cap, f) > 0) {
 		unsigned long long start, end, off, ino;
@@ -68,6 +71,7 @@ int proc__each_mapping(pid_t pid, int (*fn)(void *ctx, const struct mapping *m),
 			line[at + (int)n - 10] = '\0';
 		}
 		unescape(line + at);
+		m.outside = root__inside(root, line + at) != 0;
 		r = fn(ctx, &m);
 	}
 	free(line);
@@ -75,14 +79,17 @@ int proc__each_mapping(pid_t pid, int (*fn)(void *ctx, const struct mapping *m),
 	return r;
 }
 
-int proc__open(pid_t pid, const char *path)
+/* By its path there may be another file by now: bound over it, or put in its place. */
+static bool is_file_of(int fd, const struct mapping *m)
 {
-	char buf[PATH_MAX + 32];
-	int fd;
+	struct stat st;
 
-	snprintf(buf, sizeof(buf), "/proc/%d/root%s", (int)pid, path);
-	fd = open(buf, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	return fd < 0 ? -errno : fd;
+	if (!m->ino)
+		return true;
+	if (fstat(fd, &st))
+		return false;
+	/* maps may tell the number of the file below (tracers.md R55). */
+	return st.st_ino == m->ino || fd__on_overlay(fd);
 }
 
 int mapping__open(pid_t pid, const struct mapping *m)
@@ -92,13 +99,18 @@ int mapping__open(pid_t pid, const struct mapping *m)
 
 	snprintf(buf, sizeof(buf), "/proc/%d/map_files/%llx-%llx", (int)pid,
 		 (unsigned long long)m->start, (unsigned long long)m->end);
-	fd = open(buf, O_RDONLY | O_CLOEXEC);
+	fd = open(buf, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd >= 0)
 		return fd;
 	/* No CAP_CHECKPOINT_RESTORE, or the mapping was just changed. */
-	if (m->deleted)
+	if (m->deleted || m->outside)
 		return -errno;
-	return proc__open(pid, m->path);
+	fd = proc__open(pid, m->path);
+	if (fd >= 0 && !is_file_of(fd, m)) {
+		close(fd);
+		return -ESTALE;
+	}
+	return fd;
 }
 
 bool path__is_stub(const char *path)

@@ -7,8 +7,6 @@
 
 #include <errno.h>
 #include <linux/perf_event.h>
-#include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -21,11 +19,17 @@
 
 #define RING_PAGES 16 /* data pages a CPU: some 400 records between two reads */
 
+struct ring {
+	struct perf_event_mmap_page *head; /* the data is behind this page */
+	uint64_t last; /* boot time of its youngest record, at first of its making */
+	bool was_full; /* at the last read: what was lost then is told already */
+};
+
 struct mapwatch {
 	size_t n;
 	int *fds;
-	void **rings;
-	size_t page;
+	struct ring *rings;
+	size_t page, size; /* size: of the data of a ring */
 	struct map_event e;
 };
 
@@ -49,7 +53,7 @@ static int open_cpu(int cpu)
 	return fd < 0 ? -errno : fd;
 }
 
-int mapwatch__open(struct mapwatch **out)
+int mapwatch__open(struct mapwatch **out, size_t pages)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_CONF);
 	struct mapwatch *w = calloc(1, sizeof(*w));
@@ -60,6 +64,7 @@ int mapwatch__open(struct mapwatch **out)
 	if (!w)
 		return -ENOMEM;
 	w->page = (size_t)sysconf(_SC_PAGESIZE);
+	w->size = (pages ? pages : RING_PAGES) * w->page;
 	w->fds = calloc((size_t)cpus, sizeof(*w->fds));
 	w->rings = calloc((size_t)cpus, sizeof(*w->rings));
 	if (!w->fds || !w->rings) {
@@ -76,15 +81,14 @@ int mapwatch__open(struct mapwatch **out)
 			err = fd;
 			goto fail;
 		}
-		ring = mmap(NULL, (RING_PAGES + 1) * w->page, PROT_READ | PROT_WRITE, MAP_SHARED,
-			    fd, 0);
+		ring = mmap(NULL, w->size + w->page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 		if (ring == MAP_FAILED) {
 			err = -errno;
 			close(fd);
 			goto fail;
 		}
 		w->fds[w->n] = fd;
-		w->rings[w->n++] = ring;
+		w->rings[w->n++] = (struct ring){ .head = ring, .last = clock__boot() };
 	}
 	*out = w;
 	return 0;
@@ -120,54 +124,84 @@ struct mmap2_record {
 
 #define MISC_BUILD_ID (1 << 14) /* PERF_RECORD_MISC_MMAP_BUILD_ID; we never ask for it */
 
-uint64_t mapwatch__read(struct mapwatch *w, void (*fn)(void *ctx, const struct map_event *e),
-			void *ctx)
+/* One record. Its length is that of the kernel: it fits rec. */
+static void on_mmap2(struct mapwatch *w, struct ring *r, const char *rec, size_t size,
+		     void (*fn)(void *ctx, const struct map_event *e), void *ctx)
 {
-	uint64_t lost = 0;
+	struct mmap2_record m;
+	size_t name = size - sizeof(m) - 16;
+
+	memcpy(&m, rec, sizeof(m));
+	memset(&w->e, 0, offsetof(struct map_event, path));
+	memcpy(w->e.path, rec + sizeof(m), MT_MIN(name, sizeof(w->e.path) - 1));
+	w->e.path[MT_MIN(name, sizeof(w->e.path) - 1)] = '\0';
+	memcpy(&w->e.time, rec + size - 8, 8);
+	w->e.pid = (pid_t)m.pid;
+	w->e.start = m.addr;
+	w->e.len = m.len;
+	w->e.offset = m.pgoff;
+	w->e.ino = m.ino;
+	r->last = w->e.time;
+	fn(ctx, &w->e);
+}
+
+static void missing(struct map_gap *gap, const struct ring *r)
+{
+	gap->since = gap->missing ? MT_MIN(gap->since, r->last) : r->last;
+	gap->missing = true;
+}
+
+static void read_ring(struct mapwatch *w, struct ring *r,
+		      void (*fn)(void *ctx, const struct map_event *e), void *ctx,
+		      struct map_gap *gap)
+{
 	char rec[sizeof(struct mmap2_record) + PATH_MAX + 64];
-	size_t i, size = RING_PAGES * w->page;
+	const char *data = (const char *)r->head + w->page;
+	uint64_t head = __atomic_load_n(&r->head->data_head, __ATOMIC_ACQUIRE),
+		 tail = r->head->data_tail, begin = tail;
+	bool told = r->was_full;
 
-	for (i = 0; i < w->n; i++) {
-		struct perf_event_mmap_page *pg = w->rings[i];
-		const char *data = (const char *)w->rings[i] + w->page;
-		uint64_t head = __atomic_load_n(&pg->data_head, __ATOMIC_ACQUIRE),
-			 tail = pg->data_tail;
+	for (; tail < head; told = false) {
+		struct perf_event_header h;
 
-		while (tail < head) {
-			struct perf_event_header h;
-			struct mmap2_record m;
-			size_t name;
+		ring_copy(data, w->size, tail, &h, sizeof(h));
+		if (h.size < sizeof(h))
+			break;
+		if (h.type == PERF_RECORD_LOST) {
+			uint64_t v[2];
 
-			ring_copy(data, size, tail, &h, sizeof(h));
-			if (h.size < sizeof(h))
-				break;
-			if (h.type == PERF_RECORD_LOST) {
-				uint64_t v[2];
-
-				ring_copy(data, size, tail + sizeof(h), v, sizeof(v));
-				lost += v[1];
-			} else if (h.type == PERF_RECORD_MMAP2 && h.size > sizeof(m) + 16 &&
-				   h.size <= sizeof(rec) && !(h.misc & MISC_BUILD_ID)) {
-				ring_copy(data, size, tail, rec, h.size);
-				memcpy(&m, rec, sizeof(m));
-				name = h.size - sizeof(m) - 16;
-				memset(&w->e, 0, offsetof(struct map_event, path));
-				memcpy(w->e.path, rec + sizeof(m),
-				       MT_MIN(name, sizeof(w->e.path) - 1));
-				w->e.path[MT_MIN(name, sizeof(w->e.path) - 1)] = '\0';
-				memcpy(&w->e.time, rec + h.size - 8, 8);
-				w->e.pid = (pid_t)m.pid;
-				w->e.start = m.addr;
-				w->e.len = m.len;
-				w->e.offset = m.pgoff;
-				w->e.ino = m.ino;
-				fn(ctx, &w->e);
-			}
-			tail += h.size;
+			ring_copy(data, w->size, tail + sizeof(h), v, sizeof(v));
+			gap->lost += v[1];
+			/* It comes with the first record that has room again. */
+			if (!told)
+				missing(gap, r);
+		} else if (h.type == PERF_RECORD_MMAP2 &&
+			   h.size > sizeof(struct mmap2_record) + 16 && h.size <= sizeof(rec) &&
+			   !(h.misc & MISC_BUILD_ID)) {
+			ring_copy(data, w->size, tail, rec, h.size);
+			on_mmap2(w, r, rec, h.size, fn, ctx);
 		}
-		__atomic_store_n(&pg->data_tail, tail, __ATOMIC_RELEASE);
+		tail += h.size;
 	}
-	return lost;
+	/*
+	 * No room for another record: some may be lost, of which the kernel would tell
+	 * with the next one on this CPU, perhaps in hours.
+	 */
+	head = __atomic_load_n(&r->head->data_head, __ATOMIC_ACQUIRE);
+	r->was_full = w->size - (head - begin) < sizeof(rec);
+	if (r->was_full)
+		missing(gap, r);
+	__atomic_store_n(&r->head->data_tail, tail, __ATOMIC_RELEASE);
+}
+
+void mapwatch__read(struct mapwatch *w, void (*fn)(void *ctx, const struct map_event *e), void *ctx,
+		    struct map_gap *gap)
+{
+	size_t i;
+
+	memset(gap, 0, sizeof(*gap));
+	for (i = 0; i < w->n; i++)
+		read_ring(w, &w->rings[i], fn, ctx, gap);
 }
 
 void mapwatch__close(struct mapwatch *w)
@@ -177,7 +211,7 @@ void mapwatch__close(struct mapwatch *w)
 	if (!w)
 		return;
 	for (i = 0; i < w->n; i++) {
-		munmap(w->rings[i], (RING_PAGES + 1) * w->page);
+		munmap(w->rings[i].head, w->size + w->page);
 		close(w->fds[i]);
 	}
 	free(w->fds);

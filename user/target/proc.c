@@ -53,7 +53,7 @@ int proc__start(pid_t pid, uint32_t *start)
 	for (field = 2; p && field < 22; field++)
 		p = strchr(p + 1, ' ');
 	if (p && sscanf(p, " %llu", &v) == 1) {
-		*start = (uint32_t)v;
+		*start = (uint32_t)((int64_t)v - clock__boot_offset() / 10000000);
 		err = 0;
 	}
 	free(buf);
@@ -211,7 +211,7 @@ bool proc__named(pid_t pid, const char *name)
 	if (strcmp(comm, name) == 0 || exe_is(pid, name))
 		return true;
 	len = read_proc(pid, "cmdline", 1u << 20, &buf);
-	if (len <= 0)
+	if (len < 0)
 		return false;
 	yes = base_is(buf, name);
 	second = (ssize_t)strlen(buf) + 1;

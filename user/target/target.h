@@ -35,6 +35,13 @@ uint32_t proc__nspid(pid_t pid);
 /* Value of a variable of the process's initial environment, malloced; NULL if unset. */
 char *proc__env(pid_t pid, const char *name);
 
+/* ---- where memtap itself runs ---- */
+
+/* Inode of its PID namespace, whose numbers it reads and prints; 0 = the initial one. */
+uint32_t pidns__own(void);
+/* In another user namespace capabilities do not reach BPF and perf events. */
+bool userns__is_initial(void);
+
 /* ---- finding ---- */
 
 /* fn for each process of the host until it returns non-zero; returns that. */
@@ -44,8 +51,8 @@ int proc__each(int (*fn)(void *ctx, pid_t pid), void *ctx);
 bool proc__named(pid_t pid, const char *name);
 /* fn for each process below a cgroup directory (relative names: below the mount). */
 int cgroup__each(const char *path, int (*fn)(void *ctx, pid_t pid), void *ctx);
-/* Id of a cgroup v2 and its depth below the root; 0 or -errno (-ENODEV: cgroup v1). */
-int cgroup__id(const char *path, uint64_t *id, uint32_t *level);
+/* Id of a cgroup v2; 0 or -errno (-ENODEV: cgroup v1). */
+int cgroup__id(const char *path, uint64_t *id);
 
 /* ---- mappings ---- */
 
@@ -54,6 +61,7 @@ struct mapping {
 	uint64_t ino;
 	uint32_t dev_major, dev_minor;
 	bool deleted;
+	bool outside; /* it has changed its root since: path is as we see it */
 	const char *path; /* as the target sees it; valid during the callback */
 };
 
@@ -61,10 +69,14 @@ struct mapping {
 int proc__each_mapping(pid_t pid, int (*fn)(void *ctx, const struct mapping *m), void *ctx);
 /*
  * Open the file of a mapping: /proc/PID/map_files, which also reaches deleted
- * and hidden files, else /proc/PID/root/PATH. fd or -errno.
+ * and hidden files, else its path (-ESTALE: another file is there now). fd or -errno.
  */
 int mapping__open(pid_t pid, const struct mapping *m);
-/* Open a path as a process sees it. fd or -errno. */
+/*
+ * Open a regular file by its path as a process sees it: below its root, in its
+ * mount namespace, absolute links included. Nothing else is opened: a FIFO or a
+ * device is -EINVAL, a directory -EISDIR. fd or -errno.
+ */
 int proc__open(pid_t pid, const char *path);
 
 /* True for link-time stubs, which must never be probed (ascend-abi.md 1.2). */
@@ -72,16 +84,31 @@ bool path__is_stub(const char *path);
 
 /* ---- libraries a process could still load ---- */
 
+/* A search in the places where one process would look, as it sees them. */
+struct finder;
+
+/* A file that was found: its path as the process sees it, open for reading. */
+typedef int (*finder_fn)(void *ctx, pid_t pid, const char *path, int fd);
+
 /*
- * fn(path as the process sees it) for each existing file of one of the names
- * in the places the process would look: `dirs` (the caller's: RUNPATH of its
- * mapped files), LD_LIBRARY_PATH, ld.so.cache, default directories,
- * ASCEND_HOME_PATH and the driver's folder, site-packages of its Python. A name
- * may be a pattern of fnmatch(3). Stops when fn returns non-zero; returns that.
+ * Search for files of these base names; a name may be a pattern of fnmatch(3).
+ * They must stay until finder__close. 0 or -errno (-ESRCH: it has gone).
  */
-int proc__each_candidate(pid_t pid, const char *const *names, size_t n_names,
-			 const char *const *dirs, size_t n_dirs,
-			 int (*fn)(void *ctx, pid_t pid, const char *path), void *ctx);
+int finder__open(pid_t pid, const char *const *names, size_t n_names, struct finder **out);
+/*
+ * Also look where a file leads that the process has mapped, or that was found:
+ * its RUNPATH or RPATH (NULL: none), and the site-packages folder it lies in.
+ */
+void finder__file(struct finder *f, const char *path, const char *runpath);
+/*
+ * fn for each existing regular file of the names in these places, LD_LIBRARY_PATH,
+ * ld.so.cache, default directories, ASCEND_HOME_PATH and the driver's folder, and
+ * site-packages of its Python. Stops when fn returns non-zero; returns that.
+ */
+int finder__run(struct finder *f, finder_fn fn, void *ctx);
+/* What could not be looked through: the first path and why, for people; NULL if nothing. */
+const char *finder__trouble(const struct finder *f);
+void finder__close(struct finder *f); /* NULL is fine */
 
 /* ---- new executable mappings, as they happen ---- */
 
@@ -94,16 +121,24 @@ struct map_event {
 	char path[PATH_MAX];
 };
 
+/* Notices that did not reach us. */
+struct map_gap {
+	bool missing; /* some may have been lost before this read, and it was not told yet */
+	uint64_t lost; /* how many, which the kernel tells with the next notice only */
+	uint64_t since; /* boot time: none was lost before */
+};
+
 /*
  * Watch mmap of executable file pages on the whole host (perf MMAP2 records of
- * a dummy event: rare, no probe). 0 or -errno.
+ * a dummy event: rare, no probe). `pages`: of the ring of each CPU, a power of
+ * two, 0 = enough. 0 or -errno.
  */
-int mapwatch__open(struct mapwatch **w);
+int mapwatch__open(struct mapwatch **w, size_t pages);
 /* Descriptors to poll for input: *fds is owned by w. */
 size_t mapwatch__fds(const struct mapwatch *w, const int **fds);
-/* Deliver what has arrived. Returns the number of records lost by the kernel. */
-uint64_t mapwatch__read(struct mapwatch *w, void (*fn)(void *ctx, const struct map_event *e),
-			void *ctx);
+/* Deliver what has arrived; *gap tells what has not. */
+void mapwatch__read(struct mapwatch *w, void (*fn)(void *ctx, const struct map_event *e), void *ctx,
+		    struct map_gap *gap);
 void mapwatch__close(struct mapwatch *w);
 
 #endif

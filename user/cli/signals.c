@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Signals that end a recording: read, not handled; the second one ends memtap. */
+#include "cli/session.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+static void stop_signals(sigset_t *set)
+{
+	struct sigaction sa;
+
+	sigemptyset(set);
+	sigaddset(set, SIGINT);
+	sigaddset(set, SIGTERM);
+	/* nohup has it ignored; a blocked signal would be queued all the same */
+	if (!sigaction(SIGHUP, NULL, &sa) && sa.sa_handler != SIG_IGN)
+		sigaddset(set, SIGHUP);
+}
+
+int session__catch_signals(struct session *s)
+{
+	sigset_t set;
+
+	stop_signals(&set);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	s->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return s->signals < 0 ? -errno : 0;
+}
+
+void session__allow_abort(void)
+{
+	sigset_t set;
+
+	signal(SIGINT, SIG_DFL);
+	signal(SIGTERM, SIG_DFL);
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
+bool session__interrupted(struct session *s)
+{
+	struct signalfd_siginfo si;
+
+	if (!s->stopping && read(s->signals, &si, sizeof(si)) == sizeof(si)) {
+		s->stopping = true;
+		session__allow_abort();
+	}
+	return s->stopping;
+}
