@@ -227,6 +227,7 @@ fi
 if [ "$all" ]; then
 	say "results"
 	table
+	grep -E '^FAIL ' "$lines" | cut -c 1-300
 fi
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]

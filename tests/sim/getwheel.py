@@ -107,8 +107,10 @@ def wheel(name, version, folder, target=Target()):
 
 def shared(d, site, torch, mark):
     """Takes torch and what it imports from another environment of it beside DIR, by hard links; is there one?"""
-    for done in glob.glob(glob.escape(os.path.dirname(d)) + '/*/unpacked'):
+    for done in glob.glob(glob.escape(os.path.dirname(d)) + f'/{torch}-*/unpacked'):
         other = os.path.dirname(done) + '/site'
+        if not glob.glob(glob.escape(other) + f'/torch/_C.*{platform.machine()}*.so'):
+            continue  # for another machine
         try:
             with open(done, encoding='utf-8') as f, open(other + '/torch/version.py', encoding='utf-8') as v:
                 if f.read().strip() != mark or not re.search(rf"__version__ = '{re.escape(torch)}[+']", v.read()):
