@@ -14,7 +14,7 @@ import machine  # noqa: E402
 
 HOME = '/tmp/job'  # of a test, on the machine
 PYTHON = '/opt/real/sim/run'
-LIMIT = 240  # seconds that any one step may take: a processor here is twenty times slower
+LIMIT = 480  # seconds that any one step may take: a processor here is twenty times slower
 # Programs that see to the import themselves; the others find the framework imported already.
 FRESH = ('latecomer',)
 
