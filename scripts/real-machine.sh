@@ -116,7 +116,7 @@ make_image() { # IMAGE
 	if python3 -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))'; then
 		python3 -m compileall -q -j 2 -s "$stage" -p / "$stage/opt/real/site" "$stage/usr/lib/python3.11" >/dev/null 2>&1
 	fi
-	mke2fs -q -t ext4 -O ^has_journal -d "$stage" "$1.new" "$(($(du -sm "$stage" | cut -f 1) * 11 / 10 + 100))M" >&2 &&
+	mke2fs -q -t ext4 -O ^has_journal -d "$stage" "$1.new" "$(($(du -sm "$stage" | cut -f 1) * 11 / 10 + 100))M" >/dev/null &&
 		mv "$1.new" "$1"
 	rm -rf "$stage"
 }
@@ -131,7 +131,8 @@ make_initrd() { # INTO
 }
 
 # One image for all kernels; a saved machine for each kernel, emulator and what it runs.
-image=$home/root-$(basename "$sim")-$(hash_of <(readelf -d "$build/memtap" | grep NEEDED) <(ls "$base") "$home/unpacked").img
+image=$home/root-$(basename "$sim")-$(hash_of <(readelf -d "$build/memtap" | grep NEEDED) \
+	"$home/unpacked" "$top/scripts/real-machine.sh").img
 folder=$home/machine-$release-$(hash_of <(echo "$image $kernel") <(qemu-system-aarch64 --version) \
 	"$top"/tests/real/machine/{agent.py,init.sh,machine.py})
 find "$home" -maxdepth 1 \( -name 'machine-*' -o -name 'root-*' \) -mtime +0 ! -path "$image" ! -path "$folder" \

@@ -239,7 +239,9 @@ def operations(result):
 HAL = {'halMemAlloc': 'MALLOC', 'halMemFree': 'FREE', 'halMemCreate': 'MALLOC', 'halMemRelease': 'FREE'}
 
 
-SLACK = 50000000  # ns around the attach in which a probe may already be there
+# ns before the attach in which a probe may already be there, and after the stop in which memtap,
+# having read the clock, may wait for a processor before it closes the probes
+SLACK = 50000000
 
 
 def inside(result, record):
@@ -253,7 +255,7 @@ def at_start(result, record):
 
 
 def at_stop(result, record):
-    return record['t0'] > result.start and record['t1'] >= result.stop and record['t0'] < result.stop
+    return record['t0'] > result.start and record['t1'] >= result.stop and record['t0'] < result.stop + SLACK
 
 
 def by_thread(items, tid, value):

@@ -19,7 +19,7 @@ def window(r):
     inner = [s for s in steps if s[2] > r.start and s[3] < r.stop]
     equal.require(len(inner) > 20, 'steps in the window:', len(inner))
     low = max([s[1] for s in steps if s[3] < begin], default=0)
-    high = min([s[0] for s in steps if s[2] > r.stop], default=len(want))
+    high = min([s[0] for s in steps if s[2] > r.stop + equal.SLACK], default=len(want))
     places = [k for k in range(low, inner[0][0] + 1) if want[k:k + len(got)] == got
               and inner[-1][1] <= k + len(got) <= high]
     if not places:
