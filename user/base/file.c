@@ -145,7 +145,7 @@ static int64_t read_boot_offset(void)
 	long long s = 0, ns = 0;
 	char *buf, *p;
 
-	if (file__read("/proc/self/timens_offsets", 4096, &buf) < 0)
+	if (file__read("/proc/self/timens_offsets", 4096, &buf) < 0 || !buf)
 		return 0;
 	p = strstr(buf, "boottime");
 	if (p && sscanf(p + 8, "%lld %lld", &s, &ns) != 2)
