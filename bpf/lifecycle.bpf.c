@@ -89,6 +89,9 @@ static __always_inline void thread_forget(__u32 tid)
 	guard__forget(tid, MT_GUARD_LAUNCH);
 	guard__forget(tid, MT_GUARD_ALLOC);
 	guard__forget(tid, MT_GUARD_PYMSTX);
+	guard__forget(tid, MT_GUARD_MS_LIST);
+	guard__forget(tid, MT_GUARD_MS_PART);
+	guard__forget(tid, MT_GUARD_MS_VMM);
 	guard__forget(tid, MT_GUARD_CALL + MT_FN_ACL_INIT);
 	guard__forget(tid, MT_GUARD_CALL + MT_FN_ACL_FINI);
 	guard__forget(tid, MT_GUARD_CALL + MT_FN_SET_DEVICE);

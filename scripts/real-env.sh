@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Released torch and torch_npu wheels on the simulated CANN, kept in a cache: prints the path of a `run`.
+# Released torch and torch_npu wheels, or MindSpore's, on the simulated CANN, kept in a cache: prints the path of a `run`.
 set -uo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
@@ -8,18 +8,24 @@ set -uo pipefail
 build=$top/build
 PYTHON=${PYTHON:-}
 args=()
+mindspore=
 while [ $# -gt 0 ]; do
 	case $1 in
 	--build) build=$(readlink -f "$2") || build=$2; shift ;;
+	--mindspore) mindspore=$2; shift ;;
 	-h | --help)
 		cat <<'X'
 Usage: scripts/real-env.sh [--build DIR] TORCH TORCH_NPU
+       scripts/real-env.sh [--build DIR] --mindspore VERSION
 
 Makes an environment of these two releases (e.g. 2.7.1 2.7.1) in
 ${MEMTAP_CACHE:-~/.cache/memtap}/real/TORCH-TORCH_NPU, downloading the wheels once,
 and prints the path of a wrapper that starts Python in it:
 
   $(scripts/real-env.sh 2.7.1 2.7.1) program.py
+
+With --mindspore it is that release (2.10.0) with its Ascend plugin, in
+.../real/mindspore-VERSION.
 
 --build DIR   take the simulated CANN from this build folder (build; built if missing)
 PYTHON=…      the interpreter to try first (then python3.11, python3, python3.10,
@@ -35,8 +41,16 @@ X
 	esac
 	shift
 done
-[ ${#args[@]} -eq 2 ] || { echo "usage: real-env.sh [--build DIR] TORCH TORCH_NPU" >&2; exit 2; }
-torch=${args[0]} torch_npu=${args[1]}
+if [ "$mindspore" ] && [ ${#args[@]} -eq 0 ]; then
+	home=$cache/real/mindspore-$mindspore
+	make=(mkmindspore.py "$home" --version "$mindspore")
+elif ! [ "$mindspore" ] && [ ${#args[@]} -eq 2 ]; then
+	home=$cache/real/${args[0]}-${args[1]}
+	make=(getwheel.py "${args[@]}" "$home")
+else
+	echo "usage: real-env.sh [--build DIR] {TORCH TORCH_NPU | --mindspore VERSION}" >&2
+	exit 2
+fi
 
 # Debian's python3 comes without pip.
 if ! [ "$PYTHON" ] && ! python3 -m pip --version >/dev/null 2>&1; then
@@ -50,7 +64,6 @@ if ! [ -f "$build/tests/sim/cann/lib64/libascend_hal.so" ]; then
 fi
 need_packages g++ binutils >&2 || exit 1
 
-home=$cache/real/$torch-$torch_npu
 mkdir -p "$home" || exit 1
 exec 9>"$home/lock" || exit 1
 flock 9
@@ -58,7 +71,7 @@ reason="no python3 with pip here"
 [ -f "$home/unpacked" ] && : "${PYTHON:=$(cut -d ' ' -f 2 "$home/unpacked")}"
 for py in $PYTHON python3.11 python3 python3.10 python3.12 python3.9 python3.13 python3.8; do
 	"$py" -m pip --version >/dev/null 2>&1 || continue
-	out=$("$py" "$top/tests/sim/getwheel.py" "$torch" "$torch_npu" "$home" --build "$build/tests/sim" 9>&-)
+	out=$("$py" "$top/tests/sim/${make[0]}" "${make[@]:1}" --build "$build/tests/sim" 9>&-)
 	case $? in
 	0)
 		tail -n 1 <<<"$out"

@@ -47,6 +47,11 @@ enum mt_rec {
 /* a4 of a HAL allocation: made inside an acl call that torch_npu makes for a segment. */
 #define MT_HAL_SEGMENT (1ULL << 32)
 
+/* a3 of MindSpore's records */
+#define MT_MS_PART  0x1 /* free: inside a call that may keep parts of what it frees */
+#define MT_MS_VMM   0x2 /* alloc: reserved is what is mapped of the address range */
+#define MT_MS_LOOSE 0x4 /* the totals were read without the pool's lock: may be younger */
+
 #define MT_F_TRUNC  0x01 /* the text was longer than its room */
 #define MT_F_NOTEXT 0x02 /* the text could not be read */
 
@@ -81,9 +86,11 @@ enum mt_fn {
 	MT_FN_MSTX_MARK,
 	MT_FN_MSTX_START,   /* ret = range id of the library (0: none) */
 	MT_FN_MSTX_END,     /* a0 = range id */
-	/* pools: a0 = address, a1 = size; text = type name of the pool */
+	/* MindSpore's pools; text = type name of the pool. a0 = address, a1 = size,
+	 * a2 = bytes in use, a4 = bytes reserved, both as the pool counts them at the
+	 * return and plus one (0 = not told), a3 = MT_MS_* | address of the pool << 8 */
 	MT_FN_MS_ALLOC,
-	MT_FN_MS_FREE,
+	MT_FN_MS_FREE,      /* the same without a size; ret = 1: not freed (yet) */
 	/* fall-backs of torch_npu: a0 = address, a1 = size, a2 = device,
 	 * a3, a4 = bytes allocated, reserved as the allocator counts them: at the
 	 * return of malloc, at the entry of free; 0 = not readable */
@@ -95,6 +102,11 @@ enum mt_fn {
 	/* guards: no record of their own */
 	MT_FN_ENCLOSING,    /* acl/rt allocation call around halMemAlloc */
 	MT_FN_TASK,         /* lifecycle records */
+	/* MindSpore: a part of a block that is kept while the rest is freed, and the end of the
+	 * call that does it; as MT_FN_MS_ALLOC */
+	MT_FN_MS_KEEP,
+	MT_FN_MS_PART,
+	MT_FN_MS_VMM,       /* the bytes mapped, at its returns; no record of its own */
 	MT_FN_MAX
 };
 
@@ -220,7 +232,9 @@ struct mt_site {
 	__u16 flags;     /* MT_SITE_* */
 	__u16 pair;      /* same number for the entry and the returns of one function */
 	__s16 sp_off;    /* sp at the site + sp_off = sp at function entry */
-	__s8 arg[5];     /* indices of the integer arguments a[i] comes from, -1 = none */
+	__s8 arg[5];     /* indices of the integer arguments a[i] comes from, -1 = none; of
+			  * MindSpore 1..3: where its statistics have bytes in use, reserved and
+			  * reserved besides, in words of 8 bytes */
 	__u8 name_kind;  /* enum mt_name, launches */
 	__u16 off[4];    /* offsets in structs of the target, by fn */
 	__u16 pad;
@@ -230,6 +244,7 @@ struct mt_site {
 #define MT_SITE_RC_ADDR 0x0001 /* allocators: the result is the address itself */
 #define MT_SITE_GUARD   0x0004 /* Python marks: the returns are probed, nesting can be told */
 #define MT_SITE_SEGMENT 0x0008 /* allocation calls as torch_npu makes them; arg[2] = policy */
+#define MT_SITE_BESTFIT 0x0010 /* MindSpore: of its older pool */
 #define MT_SITE_NOTIFY  0x0002 /* h.time is that of the entry, not of the return */
 
 struct mt_cfg {
@@ -262,7 +277,8 @@ struct mt_inflight {
 };
 
 /* Outermost open call of a class on a thread: launches, allocation calls, Python marks. */
-enum mt_guard_class { MT_GUARD_LAUNCH = 0, MT_GUARD_ALLOC = 1, MT_GUARD_PYMSTX = 2, MT_GUARD_CALL = 16 /* + enum mt_fn */ };
+enum mt_guard_class { MT_GUARD_LAUNCH = 0, MT_GUARD_ALLOC = 1, MT_GUARD_PYMSTX = 2, MT_GUARD_MS_LIST = 3, MT_GUARD_MS_PART = 4,
+	MT_GUARD_MS_VMM = 5, MT_GUARD_CALL = 16 /* + enum mt_fn */ };
 
 struct mt_guard_key {
 	__u32 tid;
@@ -273,7 +289,7 @@ struct mt_guard {
 	__u64 sp;
 	__u32 pair;
 	__u32 refused;      /* MT_GUARD_ALLOC: halMemAlloc calls that ran out of memory */
-	__u64 size, flag;   /* of the last of them */
+	__u64 size, flag;   /* of the last of them; MT_GUARD_MS_VMM: bytes mapped, and when */
 	__u32 fn;
 	__u32 segment;      /* MT_GUARD_ALLOC: as torch_npu calls it for a segment */
 };

@@ -174,7 +174,7 @@ int main(int argc, char **argv)
 	struct features f;
 
 	fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-	features__probe(&f);
+	features__probe(&f, false);
 	for (i = 0; i < rounds && !err; i++)
 		err = round_of(&f, fd);
 	if (err)

@@ -273,7 +273,7 @@ static int setup(struct bench *b)
 	uint32_t zero = 0;
 	int err;
 
-	features__probe(&b->f);
+	features__probe(&b->f, true);
 	b->f_perf = b->f;
 	b->f_perf.state[FEAT_MULTI] = b->f_perf.state[FEAT_SESSION] = FEATURE_OFF;
 	err = progs__load(&po, &b->f, &b->progs);

@@ -1,7 +1,7 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=dash
-# init of the test machine: traces the simulated job, sends the files out by the second serial port.
+# init of the test machine: asks memtap about it, traces simulated jobs, sends the files out by a serial port.
 /bin/busybox mkdir -p /proc /sys /dev /tmp /usr/bin /usr/sbin /sbin
 /bin/busybox --install -s /bin
 export PATH=/bin
@@ -10,44 +10,119 @@ mount -t sysfs sysfs /sys
 mount -t devtmpfs dev /dev
 mount -t tmpfs tmp /tmp
 mount -t debugfs debug /sys/kernel/debug 2>/dev/null
+mount -t securityfs security /sys/kernel/security 2>/dev/null
 ip link set lo up 2>/dev/null
+out=/tmp/out
+mkdir -p $out
+chmod 1777 /tmp
 echo "INIT-STARTED $(uname -m) $(uname -r)"
-mkdir -p /tmp/out
-memtap check >/tmp/out/check.txt 2>&1
-memtap check --json >/tmp/out/check.json 2>/dev/null
+
+# Both formats of check, with its exit status: NAME COMMAND...
+check() {
+	name=$1
+	shift
+	"$@" memtap check >$out/$name.txt 2>$out/$name.err
+	echo $? >$out/$name.status
+	"$@" memtap check --json >$out/$name.json 2>>$out/$name.err
+}
+as_nobody() {
+	shift # start-stop-daemon wants the name of the program apart from its arguments
+	start-stop-daemon -S -c 65534:65534 -x /bin/memtap -- "$@"
+}
+check check
+check off env MEMTAP_DISABLE=session,multi,cookie,sleepable
+check nobody as_nobody
+{
+	echo "release=$(uname -r)"
+	echo "machine=$(uname -m)"
+	echo "processors=$(nproc)"
+	echo "paranoid=$(cat /proc/sys/kernel/perf_event_paranoid)"
+	echo "unprivileged=$(cat /proc/sys/kernel/unprivileged_bpf_disabled)"
+	echo "lockdown=$(cat /sys/kernel/security/lockdown)"
+} >$out/facts
 echo CHECKED
+
+wait_for() { # TEXT FILE PID
+	until grep -q "$1" "$2" 2>/dev/null || ! kill -0 "$3" 2>/dev/null; do sleep 0.1; done
+}
+
+# What would be probed in a process, and whether the kernel does with each site as is said.
+probes() { # NAME PID [OPTION]
+	memtap probes -p $2 >$out/$1.probes.txt 2>$out/$1.probes.err
+	memtap probes -p $2 --json $3 >$out/$1.probes.json 2>>$out/$1.probes.err
+	awk '/ wanted functions found$/ { sub(/: [0-9]+ of .*/, ""); file = $0 }
+		$1 == "found" { print file, $2 }' $out/$1.probes.txt | emulated >$out/$1.emulated
+	memtap check --json >$out/$1.check.json 2>/dev/null
+}
 
 # The job waits until all probes are attached and again before it exits, so that all it did is
 # inside the window.
-run() { # NAME SIM-OPTIONS
-	name=$1
+run() { # NAME [VARIABLE=VALUE]... -- SIM-OPTIONS
+	name=$1 vars=
 	shift
-	echo "RUN $name"
+	while [ "$1" != -- ]; do
+		vars="$vars $1"
+		shift
+	done
+	shift
+	echo "RUN $name at $(cut -d" " -f1 /proc/uptime)"
 	mkfifo /tmp/go
-	/sim/sim-train --wait --truth /tmp/out/$name.truth --quiet "$@" </tmp/go >/tmp/out/$name.sim 2>&1 &
+	: >$out/$name.txt
+	job=/sim/sim-train
+	[ $name = python ] && job='python3 /sim/sim_train.py --root /sim'
+	env $vars $job --wait --truth $out/$name.truth --quiet "$@" </tmp/go >$out/$name.sim 2>&1 &
 	sim=$!
 	exec 3>/tmp/go
-	until grep -q READY /tmp/out/$name.sim; do sleep 0.2; done
-	memtap record -p $sim -o /tmp/out/$name --summary-json /tmp/out/$name.json >/tmp/out/$name.txt 2>&1 &
+	wait_for READY $out/$name.sim $sim
+	[ $name = middle ] && echo go >&3 && sleep 1
+	env $vars memtap record -p $sim -o $out/$name --summary-json $out/$name.json >$out/$name.txt 2>&1 &
 	tap=$!
-	until grep -q 'probes attached\|error' /tmp/out/$name.txt; do sleep 0.2; done
-	echo go >&3
-	until grep -q DONE /tmp/out/$name.sim || ! kill -0 $sim; do sleep 0.2; done
-	kill -INT $tap
-	wait $tap
-	echo $? >/tmp/out/$name.status
+	wait_for 'probes attached' $out/$name.txt $tap
+	if [ $name = middle ]; then
+		sleep 1
+		kill -INT $tap
+		wait $tap
+		echo $? >$out/$name.status
+		kill -TERM $sim
+		wait_for DONE $out/$name.sim $sim
+	else
+		echo go >&3
+		wait_for DONE $out/$name.sim $sim
+		kill -INT $tap
+		wait $tap
+		echo $? >$out/$name.status
+	fi
+	[ $name = main ] && probes main $sim
+	[ $name = python ] && probes python $sim
+	[ $name = ranks ] && probes ranks $sim --try
 	echo end >&3
 	exec 3>&-
 	wait $sim
-	echo $? >/tmp/out/$name.simstatus
+	echo $? >$out/$name.simstatus
 	rm /tmp/go
-	cat /tmp/out/$name.txt
+	cat $out/$name.txt
 }
-run main --threads 2 --devices 2 --steps 12
-run ranks --threads 1 --ranks 2 --steps 8 --layout b
-MEMTAP_DISABLE=multi,session,cookie,sleepable run plain --threads 2 --steps 8 --late-dlopen 1
+run main -- --threads 2 --devices 2 --steps 12
+# Detaching is waiting for grace periods: in full in one run, the others have them short.
+echo 1 >/sys/kernel/rcu_expedited
+run ranks -- --threads 1 --ranks 2 --steps 8 --layout b
+run acl SIM_FAIL_HUGE=3 SIM_NESTED=3 -- --no-torch --threads 2 --devices 2 --steps 8
+run none -- --layout none --steps 8 --empty-cache 3 --exceptions
+run mindspore -- --mindspore --no-torch --steps 8
+run python PYTHONPATH=/sim/python -- --threads 2 --devices 2 --steps 8
+run middle -- --layout a --threads 2 --devices 2 --rate 400 --seconds 60
+# Without what newer kernels have; where there is nothing of it, as the kernel is.
+off=MEMTAP_DISABLE=session,multi,cookie,sleepable
+grep -q '"attach cookies":.*"yes"' $out/check.json || off=MEMTAP_DISABLE=
+run plain $off -- --threads 2 --steps 8 --late-dlopen 1
+for lib in /sim/torch_npu_*/lib/libtorch_npu.so; do
+	memtap probes $lib --derive --json
+done >$out/derived 2>&1
 echo "TESTS-RUN"
-cd /tmp/out && tar c . | gzip -9 | base64 >/dev/ttyS1
+# The second serial port: the first 16550 where the console is another kind (arm64).
+port=/dev/ttyS1
+[ "$(uname -m)" = aarch64 ] && port=/dev/ttyS0
+cd $out && tar c . | gzip -9 | base64 >$port
 sync
 sleep 1
 poweroff -f

@@ -4,23 +4,31 @@
 set -euo pipefail
 
 usage() {
-	cat <<'X'
-Usage: tests/kernels/run.sh [--build DIR] [--keep] [KERNEL...]
+	cat <<'E'
+Usage: tests/kernels/run.sh [--build DIR]... [--jobs N] [--keep] [KERNEL...]
 
-KERNEL is RELEASE/ARCH, e.g. 5.10/amd64 (default: 5.10/amd64). The kernel package
-comes from Debian, kept in ${MEMTAP_CACHE:-~/.cache/memtap}/kernels. Prints one line a
-kernel: ok, FAIL or skip with the reason, and a closing line of the counts.
-X
+KERNEL is RELEASE/ARCH: 5.10, 6.1 or 6.12 / amd64 or arm64 (default: all six).
+The kernel packages come from Debian and are kept in ${MEMTAP_CACHE:-~/.cache/memtap}/kernels.
+Prints one line a kernel: ok, FAIL or skip with the reason, and a closing line of the counts.
+
+  --build DIR  a build folder with memtap and the simulated stack, one for each
+               architecture (default: build and build-aarch64 if it is there)
+  --jobs N     machines side by side (default: 2)
+  --keep       keep the work folder, and say where it is
+E
 }
 
 here=$(dirname "$(readlink -f "$0")")
 top=$(readlink -f "$here/../..")
-build=$top/build
-keep=
-kernels=()
+# shellcheck source=tests/kernels/fetch.sh
+. "$here/fetch.sh"
+# shellcheck source=tests/kernels/root.sh
+. "$here/root.sh"
+builds=() kernels=() said=() jobs=2 keep=
 while [ $# -gt 0 ]; do
 	case $1 in
-	--build) build=$(readlink -f "$2"); shift ;;
+	--build) builds+=("$(readlink -f "$2")"); shift ;;
+	--jobs) jobs=$2; shift ;;
 	--keep) keep=1 ;;
 	-h | --help) usage; exit 0 ;;
 	-*) usage >&2; exit 2 ;;
@@ -28,132 +36,115 @@ while [ $# -gt 0 ]; do
 	esac
 	shift
 done
-[ ${#kernels[@]} -gt 0 ] || kernels=(5.10/amd64)
+[ ${#builds[@]} -gt 0 ] || builds=("$top"/build "$top"/build-aarch64)
+# The slowest first: they end together.
+[ ${#kernels[@]} -gt 0 ] || kernels=(6.1/amd64 6.1/arm64 6.12/amd64 6.12/arm64 5.10/amd64 5.10/arm64)
+for k in "${kernels[@]}"; do
+	[[ $k =~ ^(5\.10|6\.1|6\.12)/(amd64|arm64)$ ]] || { echo "$k: no kernel of this matrix" >&2; usage >&2; exit 2; }
+done
 cache=${MEMTAP_CACHE:-$HOME/.cache/memtap}/kernels
 mkdir -p "$cache"
 work=$(mktemp -d)
-[ "$keep" ] && echo "work folder: $work" || trap 'rm -rf "$work"' EXIT
+# shellcheck disable=SC2317 # called by the trap
+tidy() {
+	local left
+	mapfile -t left < <(jobs -pr)
+	[ ${#left[@]} = 0 ] || { kill "${left[@]}"; wait; }
+	[ "$keep" ] || rm -rf "$work"
+}
+trap tidy EXIT
+trap 'exit 1' INT TERM
+[ -z "$keep" ] || echo "work folder: $work"
 
-# Suite of Debian that carries a release.
-suite_of() {
+emulator_of() { # ARCH
 	case $1 in
-	5.10) echo bullseye ;;
-	6.1) echo bookworm ;;
-	6.12) echo trixie ;;
-	*) return 1 ;;
+	amd64) echo qemu-system-x86_64 ;;
+	arm64) echo qemu-system-aarch64 ;;
 	esac
 }
 
-# Where this machine gets its Debian packages: the first source that apt knows.
-mirror() {
-	grep -hm1 -s '^URIs:' /etc/apt/sources.list.d/*.sources | awk '{print $2}' | grep . ||
-		awk '$1 == "deb" {for (i = 2; i <= NF; i++) if ($i ~ /^[a-z]+:/) {print $i; exit}}' \
-			/etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null
-}
-
-# Unpack the newest cloud kernel of a release; prints its folder.
-fetch_kernel() {
-	local rel=$1 arch=$2 suite apt pkg dir
-	suite=$(suite_of "$rel") || return 1
-	dir=$(ls -d "$cache/$rel-$arch"/boot 2>/dev/null) && { dirname "$dir"; return; }
-	apt=$work/apt-$rel-$arch
-	mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial"
-	: >"$apt/status"
-	echo "deb [arch=$arch signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $(mirror) $suite main" >"$apt/sources"
-	local o=(-o Dir::Etc::sourcelist="$apt/sources" -o Dir::Etc::sourceparts=- -o Dir::State::lists="$apt/lists"
-		-o Dir::State::status="$apt/status" -o Dir::Cache="$apt/cache" -o APT::Architecture="$arch"
-		-o APT::Architectures="$arch" -o APT::Sandbox::User=root)
-	apt-get "${o[@]}" update -qq >&2 || return 1
-	pkg=$(apt-cache "${o[@]}" search --names-only "^linux-image-${rel//./\\.}\\..*-cloud-$arch\$" |
-		awk '{print $1}' | grep -v unsigned | sort -V | tail -n 1)
-	[ -n "$pkg" ] || return 1
-	(cd "$work" && apt-get "${o[@]}" download -qq "$pkg" >&2 && dpkg -x "$pkg"_*.deb "$work/k" && rm -f "$pkg"_*.deb) || return 1
-	mkdir -p "$cache/$rel-$arch"
-	cp -r "$work/k/boot" "$cache/$rel-$arch/"
-	rm -rf "$work/k"
-	echo "$cache/$rel-$arch"
-}
-
-# A file and the libraries that it needs, at the same places below $root.
-put() {
-	local f
-	for f in "$@"; do
-		mkdir -p "$root$(dirname "$f")"
-		cp -L "$f" "$root$f"
-		# A static program has none: ldd then fails.
-		{ ldd "$f" 2>/dev/null || true; } | awk '$2 == "=>" && $3 ~ /^\// {print $3} $1 ~ /^\/.*ld-/ {print $1}' |
-			while read -r lib; do
-				[ -e "$root$lib" ] || { mkdir -p "$root$(dirname "$lib")"; cp -L "$lib" "$root$lib"; }
-			done
+# Run a machine to its end, or until it has neither said nor sent anything for two minutes.
+attend() { # LOG BACK COMMAND...
+	local log=$1 back=$2 size last='' idle=0
+	shift 2
+	"$@" </dev/null >"$log" 2>&1 &
+	machine=$!
+	while kill -0 "$machine" 2>/dev/null; do
+		sleep 1
+		size=$(stat -c %s "$log" "$back" 2>/dev/null || true)
+		idle=$((idle + 1))
+		[ "$size" = "$last" ] || idle=0
+		last=$size
+		[ $idle -lt 120 ] || kill "$machine"
 	done
+	wait "$machine" || true
+	machine=
 }
 
-make_root() {
-	local f
-	root=$work/root
-	rm -rf "$root"
-	mkdir -p "$root"/{proc,sys,dev,tmp,bin,etc,sim}
-	put /bin/busybox "$build/memtap"
-	mv "$root$build/memtap" "$root/bin/memtap"
-	# The simulated stack keeps its shape: it finds its libraries by $ORIGIN.
-	(cd "$build/tests/sim" && find . \( -name '*.so' -o -name sim-train \) -type f -print0 |
-		cpio -0 -pdm --quiet "$root/sim")
-	while IFS= read -r f; do
-		# A static program has none: ldd then fails.
-		{ ldd "$f" 2>/dev/null || true; } | awk '$2 == "=>" && $3 ~ /^\/(lib|usr)/ {print $3}'
-	done < <(find "$build/tests/sim" \( -name '*.so' -o -name sim-train \) -type f) | sort -u |
-		while read -r lib; do
-			[ -e "$root$lib" ] || { mkdir -p "$root$(dirname "$lib")"; cp -L "$lib" "$root$lib"; }
-		done
-	cp "$here/init.sh" "$root/init"
-	chmod +x "$root/init"
-	(cd "$root" && find . | cpio -o -H newc --quiet | gzip -1) >"$work/initrd.gz"
-}
-
-boot() { # KERNEL ARCH OUT
-	local q=(qemu-system-x86_64 -cpu max) con=ttyS0 try
-	[ "$2" = arm64 ] && { q=(qemu-system-aarch64 -M virt -cpu cortex-a72); con=ttyAMA0; }
+boot() { # IMAGE ARCH OUT
+	local q con=ttyS0 try
+	q=("$(emulator_of "$2")" -cpu max)
 	# 6.1x kernels do not start on every feature that "max" pretends to have.
-	[[ $1 == *-6.1[0-9]* ]] && [ "$2" = amd64 ] && q=(qemu-system-x86_64 -cpu Haswell)
+	[[ $1 == *-6.1[0-9]* ]] && q=("$(emulator_of "$2")" -cpu Haswell)
+	q+=(-serial mon:stdio -serial "file:$3.b64")
+	if [ "$2" = arm64 ]; then
+		# One PL011, the console; what comes back takes a 16550 on the PCI bus.
+		q=("$(emulator_of "$2")" -M virt -cpu cortex-a72 -serial mon:stdio
+			-chardev "file,id=back,path=$3.b64" -device "pci-serial,chardev=back")
+		con=ttyAMA0
+	fi
 	for try in 1 2; do
-		rm -f "$3.tar.gz.b64"
-		timeout 150 "${q[@]}" -m 1024 -smp 2 -nographic -no-reboot -kernel "$1" -initrd "$work/initrd.gz" \
-			-serial mon:stdio -serial "file:$3.tar.gz.b64" \
-			-append "console=$con quiet panic=-1 ${MEMTAP_GUEST:+memtap=$MEMTAP_GUEST}" \
-			</dev/null >"$3.log" 2>&1 || true
-		grep -q 'TESTS-RUN' "$3.log" && return 0
+		rm -rf "$3" "$3.b64"
+		mkdir -p "$3"
+		attend "$3.log" "$3.b64" "${q[@]}" -m 1024 -smp 2 -nographic -nic none -no-reboot -kernel "$1" \
+			-initrd "$work/initrd-$2.gz" -append "console=$con quiet panic=-1"
+		tr -d '\r' <"$3.b64" | base64 -d 2>/dev/null | tar xz -C "$3" 2>/dev/null && return 0
 		# Emulated kernels now and then stop before init, or lose a timer.
-		echo "     (attempt $try did not finish: $(tr -d '\r' <"$3.log" | grep -aE 'INIT|CHECKED|RUN|panic' | tail -n 1))"
+		echo "     (attempt $try did not finish: $(tr -d '\r' <"$3.log" | grep -aE '^(INIT|CHECKED|RUN|TESTS)|panic' | tail -n 1))"
+		mv "$3.log" "$3.log.$try"
 	done
+	tr -d '\r' <"$3.log.2" | tail -n 40 | sed 's/^/    /'
 	return 1
 }
 
-passed=0 failed=0 skipped=0
-make_root
-for k in "${kernels[@]}"; do
-	rel=${k%/*} arch=${k#*/}
-	if ! command -v "qemu-system-$([ "$arch" = arm64 ] && echo aarch64 || echo x86_64)" >/dev/null; then
-		echo "skip kernel $k (no QEMU for it)"
-		skipped=$((skipped + 1))
-		continue
+# Reason to leave a kernel out, or nothing.
+why_not() { # ARCH
+	command -v "$(emulator_of "$1")" >/dev/null || { echo "no $(emulator_of "$1")"; return; }
+	[ -e "$work/initrd-$1.gz" ] || echo "no build for it, or no busybox to be had"
+}
+
+one() { # RELEASE ARCH OUT: prints what is to be said, the last line with the verdict
+	local image why
+	why=$(why_not "$2")
+	[ -z "$why" ] && { image=$(fetch_kernel "$1" "$2") || why="its package cannot be had here"; }
+	if [ -n "$why" ]; then
+		echo "skip kernel $1/$2 ($why)"
+		return
 	fi
-	if ! dir=$(fetch_kernel "$rel" "$arch"); then
-		echo "skip kernel $k (its package cannot be had here)"
-		skipped=$((skipped + 1))
-		continue
-	fi
-	out=$work/out-$rel-$arch
-	mkdir -p "$out"
-	if boot "$(ls "$dir"/boot/vmlinuz-* | tail -n 1)" "$arch" "$out" &&
-		tr -d '\r' <"$out.tar.gz.b64" | base64 -d 2>/dev/null | tar xz -C "$out" 2>/dev/null &&
-		python3 "$here/judge.py" "$rel" "$arch" "$out"; then
-		echo "ok   kernel $k"
-		passed=$((passed + 1))
+	if boot "$image" "$2" "$3" && python3 "$here/judge.py" "$1" "$2" "$3" "$work/root-$2"; then
+		echo "ok   kernel $1/$2"
 	else
-		echo "FAIL kernel $k"
-		tr -d '\r' <"$out.log" | tail -n 40 | sed 's/^/    /'
-		failed=$((failed + 1))
+		echo "FAIL kernel $1/$2"
 	fi
+}
+
+for build in "${builds[@]}"; do
+	arch=$(arch_of "$build/memtap") && make_root "$arch" "$build" || echo "$build: no root file system made of it" >&2
 done
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" = 0 ]
+for k in "${kernels[@]}"; do
+	while [ "$(jobs -pr | wc -l)" -ge "$jobs" ]; do wait -n || true; done
+	said+=("$work/said-${k%/*}-${k#*/}")
+	(
+		machine=
+		trap '[ -z "$machine" ] || kill "$machine"' EXIT
+		trap 'exit 1' TERM
+		one "${k%/*}" "${k#*/}" "$work/${k%/*}-${k#*/}" >"${said[-1]}" 2>&1 || true
+		flock "$work" cat "${said[-1]}"
+	) &
+done
+wait
+# The verdict is the last line of each.
+verdicts=$(tail -qn 1 "${said[@]}")
+count() { grep -c "^$1 " <<<"$verdicts" || true; }
+echo "$(count ok) passed, $(count FAIL) failed, $(count skip) skipped"
+[ "$(count FAIL)" = 0 ] && [ $(($(count ok) + $(count skip))) = ${#kernels[@]} ]

@@ -33,6 +33,8 @@ def bounds(list_, eps):
         e.lo, e.hi = e.t0 - eps, e.t1 + eps
         if e.when == T.ENTRY:
             e.lo, e.hi = max(e.t0 - SLACK, before), e.t0 + eps
+        elif e.when == T.AROUND:
+            e.hi = min(e.t1 + T.NS_MS // 10, max(e.t1 + eps, after - 1))
         elif e.when == T.RETURN:
             e.lo, e.hi = e.t1 - eps, min(e.t1 + SLACK, after - 1)
 

@@ -9,14 +9,16 @@ import subprocess
 import compare as C
 import readers
 import truth as T
-from basic import BasicTest
-from harness import sim
+from harness import ATTACHED, sim
+from slow import SlowAttach
 
 LIBS = ('cann/lib64', 'torch/lib', 'torch_npu_c/lib', 'mindspore/lib')
 LATE = 'libtorch_npu.so'
+TINY = {'MEMTAP_MAPWATCH_PAGES': '2'}
+AMPLE = {'MEMTAP_MAPWATCH_PAGES': '256'}  # memtap is held still, and others start programs too
 
 
-class Gaps(BasicTest):
+class Gaps(SlowAttach):
     def tree(self):
         """A copy of the simulated stack; one library of it is not there yet."""
         for d in LIBS:
@@ -50,12 +52,12 @@ class Gaps(BasicTest):
             self.assertLessEqual(int(row['attr']['last']), row['time'])
         return [r for r in lost if r['device'] == 'N/A'], [r for r in lost if r['device'] != 'N/A']
 
-    def told(self, result, job, intervals, block_order):
+    def told(self, result, job, intervals, block_order, some=True):
         """Every call that has no row lies in one of the intervals, and there are such calls."""
         offset = result.summary['boot_to_real_ns']
         report = C.compare(result.rows, self.records(job), result.summary, T.Rules(from_start=False))
         missing = [b for b in report if b.startswith('no row')]
-        self.assertTrue(missing, 'nothing is missing: this run tells nothing')
+        self.assertTrue(missing or not some, 'nothing is missing: this run tells nothing')
         for text in missing:
             t = int(re.search(r'\[(\d+), \d+\]', text)[1]) + offset
             self.assertTrue(any(a <= t <= b for a, b in intervals), (text, intervals))
@@ -69,7 +71,7 @@ class Gaps(BasicTest):
         root = self.tree()
         job = self.job('--seconds', 2.6, '--rate', 1500, '--threads', 2, '--late-dlopen', 0.2, start=False,
                        env={'SIM_ROOT': root})
-        rec = self.record('-p', job.pid, '--strict', *args, db=db)
+        rec = self.record('-p', job.pid, '--strict', *args, db=db, env=AMPLE)
         self.loaded(rec, job)
         job.finish()
         result = rec.ended()
@@ -119,7 +121,7 @@ class Gaps(BasicTest):
         root = self.tree()
         job = self.job('--seconds', 3.5, '--rate', 1500, '--threads', 2, '--late-dlopen', 0.2, start=False,
                        env={'SIM_ROOT': root})
-        rec = self.record('-p', job.pid, '--strict', *args, db=db, env={'MEMTAP_MAPWATCH_PAGES': '2'})
+        rec = self.record('-p', job.pid, '--strict', *args, db=db, env=TINY)
         self.loaded(rec, job, before=lambda: self.burst(40))
         self.pause(0.3)
         self.burst(2)  # the kernel counts what was lost with the next notice
@@ -156,7 +158,7 @@ class Gaps(BasicTest):
     def test_lost_notice_of_a_named_process(self):
         exe = self.path('npu-job-c')
         shutil.copy2(sim('sim-train'), exe)
-        rec = self.record('-n', 'npu-job-c', env={'MEMTAP_MAPWATCH_PAGES': '2'})
+        rec = self.record('-n', 'npu-job-c', env=TINY)
         rec.signal(signal.SIGSTOP)
         self.burst(40)
         job = self.job('--seconds', 2.0, '--rate', 1500, start=False, exe=exe, env={'SIM_ROOT': sim()})
@@ -168,3 +170,51 @@ class Gaps(BasicTest):
         result = rec.stop()
         self.assertTrue(result.summary['mappings_unwatched'])
         self.agree(result, job, from_start=False)
+
+    def test_full_before_the_loop(self):
+        """A ring that fills while others are attached to wakes nobody any more, and is read all the same."""
+        root = self.tree()
+        many = self.many()
+        job = self.job('--seconds', 2.5, '--rate', 1500, '--late-dlopen', 0.2, start=False, env={'SIM_ROOT': root})
+        rec = self.begun('-p', f'{many.pid},{job.pid}', env=TINY)
+        rec.signal(signal.SIGSTOP)
+        self.burst(40)
+        self.assertNotIn(ATTACHED, rec.stderr())
+        rec.signal(signal.SIGCONT)
+        rec.until('notices of new mappings were lost', 'stderr')
+        self.appear()
+        job.go()
+        job.finish()
+        many.line()
+        result = rec.ended()
+        self.assertTrue(result.summary['mappings_unwatched'])
+        # looked for again and again: found before it was mapped, or told to be late
+        self.assertGreater(len([r for r in result.rows if r['type'] == 'PTA']), 100)
+        intervals = [(int(r['attr']['first']), int(r['attr']['last'])) for r in self.gaps(result)[0]]
+        self.told(result, job, intervals, False, some=False)
+
+    def gone(self, before_it_is_read=lambda: None):
+        """The process has ended when the notice of its library is read."""
+        root = self.tree()
+        job = self.job('--steps', 5, '--late-dlopen', 0.2, start=False, env={'SIM_ROOT': root})
+        rec = self.record('-p', job.pid, '--strict', env=AMPLE)
+        self.appear()
+        rec.signal(signal.SIGSTOP)
+        job.go()
+        self.assertEqual(job.finish(), 0)
+        before_it_is_read()
+        self.pause(2 * C.EDGE / 1e9)
+        rec.signal(signal.SIGCONT)
+        result = rec.ended()
+        self.assertEqual(result.rc, 3, result.stderr)
+        (row,), _ = self.gaps(result)
+        self.assertEqual((row['pid'], row['attr']['reason']), (job.pid, 'late library'))
+        self.assertEqual(row['attr']['library'], os.path.join(root, 'torch_npu_c/lib', LATE))
+        self.told(result, job, [(int(row['attr']['first']), int(row['attr']['last']))], False)
+        return result.summary['late_libraries'][0]['probed']
+
+    def test_process_is_gone(self):
+        self.assertTrue(self.gone())
+
+    def test_process_and_library_are_gone(self):
+        self.assertFalse(self.gone(lambda: shutil.rmtree(self.path('root'))))

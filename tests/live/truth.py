@@ -10,7 +10,7 @@ import re
 NS_MS = 1_000_000
 
 # When in a call is the time of its row taken?
-ENTRY, RETURN, INSIDE = 'entry', 'return', 'inside'
+ENTRY, RETURN, INSIDE, AROUND = 'entry', 'return', 'inside', 'around'
 
 ENCLOSING = {'aclrtMalloc', 'aclrtMallocAlign32', 'aclrtMallocCached', 'aclrtMallocWithCfg',
              'aclrtMallocForTaskScheduler', 'aclrtMemAllocManaged', 'aclrtMallocHost',
@@ -327,12 +327,17 @@ def expected(records, rules):
         elif fn in ('aclInit', 'aclFinalize') and r['ret'] == 0:
             out.append(Expected(r, 'SYSTEM', 'ACL_INIT' if fn == 'aclInit' else 'ACL_FINI', None, RETURN,
                                 {'device': 'N/A'}))
-        elif fn == 'ms_alloc' and r['out']:
+        elif fn in ('ms_alloc', 'ms_keep') and r['out']:
             out.append(Expected(r, 'MALLOC', 'MINDSPORE', r['out'], RETURN, {'size': r['size']},
                                 check=ms_check(rules, devices, r)))
-        elif fn in ('ms_free', 'ms_free_part'):
-            out.append(Expected(r, 'FREE', 'MINDSPORE', r['out'], ENTRY,
+        elif fn in ('ms_free', 'ms_free_part', 'ms_free_kept'):
+            # Of blocks that go together, those from before the attach are known at the end only.
+            when = {'ms_free': ENTRY, 'ms_free_part': AROUND, 'ms_free_kept': RETURN}[fn]
+            out.append(Expected(r, 'FREE', 'MINDSPORE', r['out'], when,
                                 check=ms_check(rules, devices, r)))
+        elif fn == 'ms_free_rest' and r['t0'] < rules.attached + 25 * NS_MS * (not rules.from_start):
+            # Of a block that is cut: no block, but who has not seen the call's begin cannot know.
+            out.append(Expected(r, 'FREE', 'MINDSPORE', r['out'], AROUND))
     for r in outermost(records, lambda r: LAUNCH.fullmatch(r['fn']) and r.get('ret', 1) == 0):
         launch(rules, devices, r, out, stream_ids, stubs)
     for r in outermost(records, lambda r: is_mark(r['fn'])):
@@ -349,7 +354,7 @@ def ms_check(rules, devices, r):
     def check(row):
         if row['device'] not in (str(r['device']), 'N/A'):
             return f'device {row["device"]}, truth {r["device"]}'
-        if rules.from_start and row['used'] != r['used']:
-            return f'used {row["used"]}, truth {r["used"]}'
+        if rules.from_start and (row['used'], row['total']) != (r['used'], r['args'][2]):
+            return f'used, total {row["used"]} {row["total"]}, truth {r["used"]} {r["args"][2]}'
         return None
     return check

@@ -26,6 +26,8 @@ def clean(result, late=()):
     require(s['rows_unwritten'] == 0 and s['late'] == 0, 'late or unwritten rows')
     require(s['frees_missed'] == 0, 'frees missed:', s['frees_missed'])
     require([x['path'] for x in s['late_libraries']] == list(late), 'late libraries:', s['late_libraries'])
+    # of every released torch_npu the file tells where they are
+    require(not s['late_functions'] and not s['functions_unseen'], 'late Python functions:', s['late_functions'])
     for f in s['files_probed']:
         require(not f['withdrawn'], 'withdrawn:', f)
         require(not f['failed'], 'failed probes:', f)

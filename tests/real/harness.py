@@ -61,6 +61,12 @@ class Process:
                 raise AssertionError(f'{self.name}: no {word!r} within {LIMIT} s: {self.tail()}')
             time.sleep(0.01)
 
+    def alive(self):
+        return self.p.poll() is None
+
+    def signal(self, number):
+        self.p.send_signal(number)
+
     def line(self):
         self.p.stdin.write(b'\n')
         self.p.stdin.flush()
@@ -72,7 +78,7 @@ class Process:
             raise AssertionError(f'{self.name} does not end within {LIMIT} s: {self.tail()}') from None
 
     def kill(self):
-        if self.p.poll() is None:
+        if self.alive():
             os.killpg(self.pid, signal.SIGKILL)
             self.p.wait()
         self.p.stdin.close()
@@ -98,6 +104,7 @@ class Result:
 
 class Recorder:
     def __init__(self, bench, name, args, env=None):
+        self.bench = bench
         self.dir = os.path.join(bench.folder, name)
         self.json = self.dir + '.json'
         argv = [bench.memtap, 'record', '-o', self.dir, '--summary-json', self.json, *args]
@@ -108,22 +115,34 @@ class Recorder:
         return self
 
     def stop(self, sig=signal.SIGINT):
-        if sig and self.process.p.poll() is None:
-            self.process.p.send_signal(sig)
+        if sig and self.process.alive():
+            self.process.signal(sig)
         status = self.process.wait()
         if status:
             raise AssertionError(f'memtap exits with {status}: {self.process.tail()}')
-        return Result(self.dir, self.json, self.process.text('err'))
+        self.bench.bring()
+        return Result(self.bench.here(self.dir), self.bench.here(self.json), self.process.text('err'))
 
 
 class Bench:
-    """A folder for one test, its processes, and the ways to run a program."""
+    """
+    A folder for one test, its processes, and the ways to run a program. On another machine
+    (guest.py) the paths are those there; bring() and here() give its files.
+    """
+    programs = os.path.join(HERE, 'programs')
+    steps = 250  # of training that fill a window
 
     def __init__(self, run, build):
         self.run, self.build = run, build
         self.memtap = os.path.join(build, 'memtap')
         self.folder = tempfile.mkdtemp(prefix='memtap-real.')
         self.processes = []
+
+    def bring(self):
+        """Makes here() give the files as they are now."""
+
+    def here(self, path):
+        return path
 
     def __enter__(self):
         return self
@@ -149,7 +168,7 @@ class Bench:
         if wait:
             own['REAL_WAIT'] = '1'
         own.update(env or {})
-        script = os.path.join(HERE, 'programs', name + '.py')
+        script = os.path.join(self.programs, name + '.py')
         p = self.start(label, [*prefix, self.run, script, *args], own)
         p.account, p.truth = own['REAL_OUT'], own['SIM_TRUTH']
         return p
@@ -165,14 +184,16 @@ class Bench:
 
     def end(self, program, *results):
         """Lets a program that stands at DONE end; gives its account to the results."""
-        if program.p.poll() is None:
+        if program.alive():
             program.line()
         status = program.wait()
+        self.bring()
         account, truth = None, []
-        if os.path.exists(program.account):
-            with open(program.account, encoding='utf-8') as f:
+        path = self.here(program.account)
+        if os.path.exists(path):
+            with open(path, encoding='utf-8') as f:
                 account = json.load(f)
-        for path in glob.glob(glob.escape(program.truth) + '.*'):
+        for path in glob.glob(glob.escape(self.here(program.truth)) + '.*'):
             with open(path, encoding='utf-8') as f:
                 truth += [json.loads(x) for x in f]
         for r in results:

@@ -128,7 +128,8 @@ Test(decode, hal_alloc_of_a_segment)
 Test(decode, impossible_sizes)
 {
 	static const uint16_t fns[] = { MT_FN_HAL_ALLOC, MT_FN_HAL_CREATE, MT_FN_HOST_REG,
-					MT_FN_PTA_ALLOC, MT_FN_PTA_FREE,   MT_FN_MS_ALLOC };
+					MT_FN_PTA_ALLOC, MT_FN_PTA_FREE,   MT_FN_MS_ALLOC,
+					MT_FN_MS_KEEP };
 	struct event e;
 	size_t i;
 
@@ -288,6 +289,31 @@ Test(decode, pools)
 	cr_expect_eq(e.addr, 0x2000);
 	cr_expect_eq(e.size, 64);
 	cr_expect_eq(decode(MT_FN_MS_FREE, 0x2000, 0, 0, 0).kind, EV_MS_FREE);
+	cr_expect_eq(decode(MT_FN_MS_KEEP, 0x2000, 64, 0, 0).kind, EV_MS_KEEP);
+	cr_expect_eq(decode(MT_FN_MS_PART, 0, 0, 0, 0).kind, EV_MS_PART);
+}
+
+Test(decode, mindspore_totals)
+{
+	struct mt_call c = call_of(MT_FN_MS_ALLOC, 0x2000, 64, 0, 0xabcd00);
+	struct event e = decoded(&c);
+
+	cr_expect_eq(e.key, 0xabcd);
+	cr_expect_eq(e.flags, 0);
+	c.a[2] = 1; /* plus one: nothing is in use */
+	e = decoded(&c);
+	cr_expect_eq(e.flags, EVF_TOTALS);
+	cr_expect_eq(e.allocated, 0);
+	c.a[4] = 4097;
+	c.a[3] |= MT_MS_VMM | MT_MS_LOOSE;
+	e = decoded(&c);
+	cr_expect_eq(e.flags, EVF_TOTALS | EVF_RESERVED | EVF_VMM | EVF_LOOSE);
+	cr_expect_eq(e.reserved, 4096);
+	c.h.fn = MT_FN_MS_FREE;
+	c.a[3] = MT_MS_PART;
+	/* nonsense where the pool has something else */
+	c.a[2] = c.a[4] = 1ULL << 60;
+	cr_expect_eq(decoded(&c).flags, EVF_PART);
 }
 
 /* ---- texts and bounds ---- */
@@ -398,7 +424,8 @@ Test(decode, every_function)
 	for (fn = MT_FN_HAL_ALLOC; fn < MT_FN_MAX; fn++) {
 		struct mt_call c = call_of(fn, 0, 0, 0, 0);
 		bool none = fn == MT_FN_PTA_REPORT || fn == MT_FN_C10_REPORT ||
-			    fn == MT_FN_SEGMENT || fn == MT_FN_ENCLOSING || fn == MT_FN_TASK;
+			    fn == MT_FN_SEGMENT || fn == MT_FN_ENCLOSING || fn == MT_FN_TASK ||
+			    fn == MT_FN_MS_VMM;
 
 		cr_expect_eq(event__decode(&c, sizeof(c), PTA_LAYOUT_C, &e), none ? -EBADMSG : 0,
 			     "fn %u", fn);

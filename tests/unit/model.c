@@ -244,6 +244,10 @@ Test(life, loss_of_a_process_that_showed_nothing_else)
 	cr_expect_eq(rows[1].type, ROW_LOST);
 	cr_expect_eq(rows[1].pid, PID + 1);
 	cr_expect(model__knows(m, PID + 1, START));
+	cr_expect_eq(model__start(m, PID + 1), START);
+	cr_expect_eq(model__start(m, PID + 2), 0);
+	put(of_process(life(EV_EXIT), PID + 1));
+	cr_expect_eq(model__start(m, PID + 1), START);
 }
 
 /* ---- options ---- */

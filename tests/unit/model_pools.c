@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Pools of torch_npu and MindSpore: which records are rows, which only state. */
+/* Pools of torch_npu: which records are rows, which only state. */
 #include "model_test.h"
 
 TestSuite(torch, .init = begin, .fini = end);
@@ -166,96 +166,6 @@ Test(torch, workspace_first_record_is_a_release)
 Test(torch, workspace_first_record_is_a_use)
 {
 	cr_expect_eq(row_of(ws(true, 0x1000, 4096, 4096, 4096))->event, ROW_MALLOC);
-}
-
-/* ---- MindSpore ---- */
-
-TestSuite(mindspore, .init = begin, .fini = end);
-
-static struct event ms(enum event_kind kind, uint64_t addr, int64_t size, const char *type)
-{
-	struct event e = text_event(kind, type);
-
-	e.addr = addr;
-	e.size = size;
-	return e;
-}
-
-#define BEST_FIT "N9mindspore6device6ascend23DefaultAscendMemoryPoolE"
-#define PIN_POOL "N9mindspore6device6ascend16AscendPinMemPoolE"
-#define CPU_POOL "N9mindspore6device3cpu13CPUMemoryPoolE"
-
-Test(mindspore, device_pool)
-{
-	const struct row *r;
-	uint64_t id;
-
-	put(set_device(PID + 1, 1));
-	put(hal(0x100000, 1 << 20, 1));
-	r = row_of(ms(EV_MS_ALLOC, 0x100000, 2048, BEST_FIT));
-	cr_expect_eq(r->type, ROW_MINDSPORE);
-	cr_expect_eq(r->device, 1);
-	cr_expect_eq(r->size, 2048);
-	cr_expect_eq(r->attrs, ATTR_BLOCK | ATTR_POOL);
-	cr_expect_eq(r->used, 2048);
-	cr_expect_eq(r->total, 1 << 20);
-	id = r->allocation_id;
-	row_of(ms(EV_MS_ALLOC, 0x100800, 512, BEST_FIT));
-	r = row_of(ms(EV_MS_FREE, 0x100000, 0, BEST_FIT));
-	cr_expect_eq(r->event, ROW_FREE);
-	cr_expect_eq(r->allocation_id, id);
-	cr_expect_eq(r->size, 2048);
-	cr_expect_eq(r->used, 512);
-	cr_expect_eq(r->device, 1);
-}
-
-Test(mindspore, other_pools)
-{
-	ruled_out(ms(EV_MS_ALLOC, 0x1000, 512, PIN_POOL), RULE_OTHER_POOL);
-	ruled_out(ms(EV_MS_FREE, 0x1000, 0, PIN_POOL), RULE_OTHER_POOL);
-	ruled_out(ms(EV_MS_ALLOC, 0x1000, 512, CPU_POOL), RULE_OTHER_POOL);
-	cr_expect_eq(counts().live_blocks, 0);
-}
-
-Test(mindspore, pool_whose_name_is_unreadable)
-{
-	const struct row *r = row_of(ms(EV_MS_ALLOC, 0x1000, 512, ""));
-
-	cr_expect(r->attrs & ATTR_NOTE);
-	cr_expect_str_eq(r->note, "pool unknown");
-	r = row_of(ms(EV_MS_FREE, 0x1000, 0, ""));
-	cr_expect_eq(r->size, 512);
-	cr_expect(!(r->attrs & ATTR_PREATTACH));
-}
-
-Test(mindspore, free_from_before_the_attach)
-{
-	const struct row *r;
-
-	put(set_device(PID + 1, 1));
-	r = row_of(ms(EV_MS_FREE, 0x1000, 0, BEST_FIT));
-	cr_expect(r->attrs & ATTR_PREATTACH);
-	cr_expect_eq(r->size, -1);
-	cr_expect_eq(r->device, 1);
-	cr_expect_eq(r->used, 0);
-}
-
-Test(mindspore, missed_free)
-{
-	put(set_device(PID + 1, 1));
-	put(ms(EV_MS_ALLOC, 0x1000, 512, BEST_FIT));
-	cr_expect_eq(row_of(ms(EV_MS_ALLOC, 0x1000, 1024, BEST_FIT))->used, 1024);
-	cr_expect_eq(counts().residual, 1);
-	cr_expect_eq(row_of(ms(EV_MS_FREE, 0x1000, 0, BEST_FIT))->used, 0);
-}
-
-Test(mindspore, failed)
-{
-	struct event e = ms(EV_MS_ALLOC, 0, 512, BEST_FIT);
-
-	e.ret = -1;
-	ruled_out(e, RULE_FAILED);
-	cr_expect_eq(counts().failures[0], 1);
 }
 
 /* ---- sums for the summary ---- */

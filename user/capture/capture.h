@@ -36,8 +36,10 @@ enum event_kind {
 	EV_PTA_FREE,
 	EV_PTA_BLOCK_FREE,
 	EV_WS, /* a workspace record; alloc says which side, see totals */
-	EV_MS_ALLOC, /* addr, size, text = type name of the pool */
-	EV_MS_FREE,
+	EV_MS_ALLOC, /* addr, size, text = type name of the pool, key = its address, totals */
+	EV_MS_FREE, /* addr */
+	EV_MS_KEEP, /* addr, size: what is kept of a block that is freed else */
+	EV_MS_PART, /* the end of the call that does that */
 	EV_FORK, /* addr = parent tgid */
 	EV_EXEC,
 	EV_EXIT,
@@ -49,11 +51,15 @@ enum event_kind {
 #define EVF_CREATE 0x04u /* HAL: physical handle, not an address */
 #define EVF_HOST 0x08u /* HAL: memory of the host */
 #define EVF_ALLOC 0x10u /* EV_WS: MALLOC side */
-#define EVF_TOTALS 0x20u /* allocated, reserved are there */
+#define EVF_TOTALS 0x20u /* allocated, reserved are there; MindSpore: allocated */
 #define EVF_ACTIVE 0x40u /* active is there */
 #define EVF_LATE 0x80u /* handed out behind its time window */
 #define EVF_LAYOUT_B 0x100u /* EV_WS without reserved and active (2.7.1) */
 #define EVF_PY 0x200u
+#define EVF_RESERVED 0x1000u /* MindSpore: reserved is there */
+#define EVF_VMM 0x2000u /* and is the mapped part of an address range */
+#define EVF_PART 0x4000u /* EV_MS_FREE: of a piece, inside a call that keeps others */
+#define EVF_LOOSE 0x8000u /* totals may be younger than the event */
 #define EVF_SEGMENT 0x800u /* HAL: inside an acl call as torch_npu makes it for a segment */
 #define EVF_ALONE 0x400u /* HAL: out of memory, and no enclosing call to report it */
 

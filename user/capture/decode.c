@@ -16,6 +16,27 @@
 #define TYPE_HOST 2
 #define SIDE_HOST 0
 
+#define MS_MAX ((uint64_t)1 << 56) /* no pool is that large */
+
+static void from_ms(const struct mt_call *c, struct event *e)
+{
+	e->kind = c->h.fn == MT_FN_MS_ALLOC  ? EV_MS_ALLOC
+		  : c->h.fn == MT_FN_MS_FREE ? EV_MS_FREE
+		  : c->h.fn == MT_FN_MS_KEEP ? EV_MS_KEEP
+					     : EV_MS_PART;
+	e->key = c->a[3] >> 8;
+	if (c->a[2] && c->a[2] <= MS_MAX) {
+		e->flags |= EVF_TOTALS;
+		e->allocated = (int64_t)c->a[2] - 1;
+	}
+	if (c->a[4] && c->a[4] <= MS_MAX) {
+		e->flags |= EVF_RESERVED;
+		e->reserved = (int64_t)c->a[4] - 1;
+	}
+	e->flags |= (c->a[3] & MT_MS_VMM ? EVF_VMM : 0) | (c->a[3] & MT_MS_PART ? EVF_PART : 0) |
+		    (c->a[3] & MT_MS_LOOSE ? EVF_LOOSE : 0);
+}
+
 static void from_call(const struct mt_call *c, struct event *e)
 {
 	e->begin = c->begin;
@@ -104,10 +125,10 @@ static void from_call(const struct mt_call *c, struct event *e)
 		e->flags |= c->a[2] == MT_MSTX_PY ? EVF_PY : 0;
 		break;
 	case MT_FN_MS_ALLOC:
-		e->kind = EV_MS_ALLOC;
-		break;
 	case MT_FN_MS_FREE:
-		e->kind = EV_MS_FREE;
+	case MT_FN_MS_KEEP:
+	case MT_FN_MS_PART:
+		from_ms(c, e);
 		break;
 	case MT_FN_PTA_ALLOC:
 	case MT_FN_PTA_FREE:
@@ -197,6 +218,7 @@ static bool size_is_wrong(const struct event *e)
 	case EV_PTA_BLOCK_FREE:
 	case EV_WS:
 	case EV_MS_ALLOC:
+	case EV_MS_KEEP:
 		return !e->ret && (e->size < 0 || e->size >= (int64_t)1 << 56);
 	default:
 		return false;

@@ -94,8 +94,12 @@ static void check_caps(struct report *r)
 	}
 }
 
-static const char *needed_for(enum feature x)
+/* What follows from a feature that is not there: the rights are missing, or the kernel is older. */
+static const char *needed_for(enum feature x, int state)
 {
+	if (state < 0 && state != FEATURE_OFF)
+		return x == FEAT_PERF_UPROBE ? "needs CAP_SYS_ADMIN"
+					     : "needs CAP_BPF and CAP_PERFMON";
 	switch (x) {
 	case FEAT_BTF:
 		return "nothing works without: build the kernel with CONFIG_DEBUG_INFO_BTF";
@@ -121,10 +125,10 @@ static void check_features(struct report *r, struct features *f)
 	char buf[96];
 	int i;
 
-	features__probe(f);
+	features__probe(f, true);
 	for (i = 0; i < FEAT_MAX; i++)
 		say(r, feature__name((enum feature)i), feature__text(f->state[i], buf, sizeof(buf)),
-		    f->state[i] == 1 ? NULL : needed_for((enum feature)i));
+		    f->state[i] == 1 ? NULL : needed_for((enum feature)i, f->state[i]));
 	say(r, "more emulated instructions", features__emulated(f, buf, sizeof(buf)), NULL);
 }
 
@@ -189,6 +193,7 @@ int cmd_check(int argc, char **argv)
 	struct found found = { 0 };
 	struct features f;
 	struct utsname u;
+	bool nothing = false;
 	const char *bad;
 	char buf[64];
 	int opt;
@@ -244,10 +249,12 @@ int cmd_check(int argc, char **argv)
 		puts("Features, by trying");
 	check_features(&r, &f);
 	if (!features__has(&f, FEAT_BTF) || !features__has(&f, FEAT_RINGBUF) ||
-	    (!features__has(&f, FEAT_MULTI) && !features__has(&f, FEAT_PERF_UPROBE)))
+	    (!features__has(&f, FEAT_MULTI) && !features__has(&f, FEAT_PERF_UPROBE))) {
 		r.problems++;
-	if (!r.problems)
+		nothing = true;
+	} else {
 		check_load(&r, &f);
+	}
 	if (!r.json)
 		puts("Targets");
 	proc__each(on_process, &found);
@@ -262,8 +269,9 @@ int cmd_check(int argc, char **argv)
 		puts(text ? text : "{}");
 		free(text);
 	} else {
-		puts(r.problems ? "memtap record cannot fully work here."
-				: "memtap record can work here.");
+		printf("memtap record %s here.\n", nothing	? "cannot work"
+						   : r.problems ? "cannot fully work"
+								: "can work");
 	}
 	cJSON_Delete(r.top);
 	return r.problems ? EXIT_FAIL : EXIT_OK;

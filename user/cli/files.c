@@ -8,7 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include "cli/later.h"
 
 /* ---- probing them ---- */
 
@@ -161,7 +164,8 @@ out:
 }
 /* ---- later: new mappings ---- */
 
-void session__rescan(struct session *s, uint64_t since)
+/* Notices are missing since then: what they told of is looked for. */
+static void rescan(struct session *s, uint64_t since)
 {
 	s->rescan_since = since;
 	s->rescan_began = clock__boot();
@@ -196,49 +200,112 @@ bool session__traces(struct session *s, pid_t pid)
 	return target__is(s, pid, &t) || s->opts.all || in_cgroup(s, pid);
 }
 
-void session__on_map(void *ctx, const struct map_event *e)
+/* Of a process that has ended: the file itself may still be where it was. */
+static int open_same(const struct map_event *e)
 {
-	struct session *s = ctx;
-	const char *base = path_base(e->path);
-	struct scan c = { .s = s, .prober = s->prober, .pid = e->pid };
-	struct mapping m;
+	int fd = proc__open(getpid(), e->path);
+	struct stat st;
+
+	if (fd >= 0 && (fstat(fd, &st) || st.st_ino != e->ino)) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+/* Is it a file that is probed, as far as its number tells? */
+static bool is_probed(struct session *s, const struct map_event *e)
+{
 	const struct probed_file *f;
-	bool wanted;
+	size_t i;
+
+	for (i = 0; (f = prober__file(s->prober, i)); i++)
+		if (f->ino == e->ino && !strcmp(path_base(f->path), path_base(e->path)))
+			return true;
+	return false;
+}
+
+/* One that was traced, and is gone before its notice is read. */
+static bool has_ended(struct session *s, pid_t pid)
+{
+	uint32_t start;
+
+	return proc__start(pid, &start) && model__start(s->model, (uint32_t)pid);
+}
+
+static void on_library(struct session *s, const struct map_event *e)
+{
+	struct mapping m = {
+		.start = e->start, .end = e->start + e->len, .ino = e->ino, .path = e->path
+	};
+	const struct probed_file *f;
 	int fd, err;
 
-	if (e->pid == getpid() || e->path[0] != '/')
+	if (!session__traces(s, e->pid) && !has_ended(s, e->pid))
 		return;
-	wanted = catalogue__wants(base) && !path__is_stub(e->path);
-	if (!wanted && !is_linker(base))
-		return;
-	if (!wanted) {
-		bool ours = session__traces(s, e->pid);
-		size_t i;
-
-		for (i = 0; !ours && i < s->opts.n_names; i++)
-			if (proc__named(e->pid, s->opts.names[i]))
-				ours = !target__add(s, e->pid);
-		if (ours)
-			scan__process(&c);
-		scan__free(&c);
-		return;
-	}
-	if (!session__traces(s, e->pid))
-		return;
-	m = (struct mapping){ .start = e->start, .end = e->start + e->len, .path = e->path };
 	fd = mapping__open(e->pid, &m);
 	if (fd < 0)
+		fd = open_same(e);
+	if (fd < 0) {
+		if (!is_probed(s, e))
+			session__note_late(s, NULL, e->path, e->pid, e->time);
 		return;
+	}
 	err = prober__add(s->prober, fd, e->path, e->pid);
 	if (err < 0)
 		scan__tell_unprobed(e->path, e->pid, err);
 	f = prober__file_of(s->prober, fd);
 	if (f && f->segments)
 		session__segments_of(s, e->pid, f);
+	if (f)
+		later__watch(s, f, e->pid, e->time);
 	/* Now, or while its program was being looked through: later than it was mapped. */
 	if (f && f->attached && f->attach_time > MT_MAX(e->time, s->t_attached))
 		session__note_late(s, f, e->path, e->pid, e->time);
 	else if (f && f->overlay && f->attached)
 		session__check_unseen(s, e->pid);
 	close(fd);
+}
+
+static void on_linker(struct session *s, const struct map_event *e)
+{
+	bool ours = session__traces(s, e->pid);
+	struct scan c = { .s = s, .prober = s->prober, .pid = e->pid };
+	size_t i;
+
+	for (i = 0; !ours && i < s->opts.n_names; i++)
+		if (proc__named(e->pid, s->opts.names[i]))
+			ours = !target__add(s, e->pid);
+	if (ours)
+		scan__process(&c);
+	scan__free(&c);
+}
+
+static void on_map(void *ctx, const struct map_event *e)
+{
+	struct session *s = ctx;
+	const char *base = path_base(e->path);
+
+	if (e->pid == getpid() || e->path[0] != '/')
+		return;
+	if (catalogue__wants(base) && !path__is_stub(e->path))
+		on_library(s, e);
+	else if (is_linker(base) && !s->t_stop)
+		on_linker(s, e);
+}
+
+void session__read_maps(struct session *s)
+{
+	struct map_gap gap;
+
+	if (!s->watch)
+		return;
+	mapwatch__read(s->watch, on_map, s, &gap);
+	s->mapwatch_lost += gap.lost;
+	if (!gap.missing)
+		return;
+	if (s->t_stop)
+		session__note_unwatched(s, gap.since);
+	else
+		rescan(s, gap.since);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * What was not seen, nobody knows how much: calls of a library that was probed
- * later than it was mapped, and mappings of which no notice came. Each is told at
+ * later than it was mapped, or of its Python functions, which may be found only
+ * when they are imported, and mappings of which no notice came. Each is told at
  * once, in the summary, and by a LOST row with count N/A.
  */
 #include "cli/scan.h"
@@ -28,45 +29,78 @@ static struct gap *same_library(struct session *s, const struct gap *g)
 	for (i = s->n_gaps; i-- > 0;) {
 		struct gap *o = &s->gaps[i];
 
-		if (o->path && o->pid == g->pid && o->last == g->last && !strcmp(o->path, g->path))
+		if (o->path && !o->functions && o->pid == g->pid &&
+		    (o->last == g->last || (o->never && g->never)) && !strcmp(o->path, g->path))
 			return o;
 	}
 	return NULL;
 }
 
+/* Start time of a process that may have ended; 0: the row will stand at any process. */
+static uint32_t start_of(struct session *s, pid_t pid)
+{
+	struct mt_target t;
+	uint32_t start;
+
+	if (target__is(s, pid, &t))
+		return t.start;
+	return proc__start(pid, &start) ? model__start(s->model, (uint32_t)pid) : start;
+}
+
 void session__note_late(struct session *s, const struct probed_file *f, const char *path, pid_t pid,
 			uint64_t mapped)
 {
+	uint64_t end = s->t_stop ? s->t_stop : UINT64_MAX;
 	struct gap g = { .path = strdup(path),
 			 .pid = pid,
+			 .never = !f,
 			 .first = MT_MAX(mapped, s->t_attached),
-			 .last = f->attach_time },
+			 .last = MT_MIN(f ? f->attach_time : clock__boot(), end) },
 		   *same;
-	struct mt_target t;
 
-	if (!g.path)
+	if (!g.path || g.first >= g.last) {
+		free(g.path);
 		return;
+	}
 	same = same_library(s, &g);
 	if (same) {
 		same->first = MT_MIN(same->first, g.first);
 		free(g.path);
 		return;
 	}
-	/* Without it the row stands at any process: this one is gone. */
-	if (target__is(s, pid, &t))
-		g.start = t.start;
+	g.start = start_of(s, pid);
+	if (f)
+		pr_warn("%s: mapped by pid %d without notice: probed %.1f ms later, calls before "
+			"are missing",
+			path, (int)pid, (double)(g.last - g.first) / 1e6);
 	else
-		(void)proc__start(pid, &g.start);
-	pr_warn("%s: mapped by pid %d without notice: probed %.1f ms later, calls before are "
-		"missing",
-		path, (int)pid, (double)(g.last - g.first) / 1e6);
+		pr_warn("%s: mapped by pid %d, which ended before the file could be looked at: its "
+			"calls are missing",
+			path, (int)pid);
 	if (!add(s, &g))
 		free(g.path);
 }
 
+void session__note_functions(struct session *s, const struct probed_file *f, const char *functions,
+			     pid_t pid, uint64_t first, uint64_t last)
+{
+	struct gap g = { .path = strdup(f->path),
+			 .functions = strdup(functions),
+			 .pid = pid,
+			 .start = start_of(s, pid),
+			 .first = MT_MAX(first, s->t_attached),
+			 .last = last };
+
+	if (g.path && g.functions && add(s, &g))
+		return;
+	free(g.path);
+	free(g.functions);
+}
+
 void session__note_unwatched(struct session *s, uint64_t since)
 {
-	struct gap g = { .first = MT_MAX(since, s->t_attached), .last = clock__boot() };
+	struct gap g = { .first = MT_MAX(since, s->t_attached),
+			 .last = s->t_stop ? s->t_stop : clock__boot() };
 	struct gap *o = s->n_gaps ? &s->gaps[s->n_gaps - 1] : NULL;
 
 	if (o && !o->path && !o->told) {
@@ -86,8 +120,10 @@ void session__gap_rows(struct session *s, uint64_t now)
 
 	for (i = 0; i < s->n_gaps; i++) {
 		struct gap *g = &s->gaps[i];
-		struct lost_row row = { .reason = g->path ? "late library" : "mapping notices lost",
-					.probe = "all",
+		struct lost_row row = { .reason = g->functions ? "late Python functions"
+						  : g->path    ? "late library"
+							       : "mapping notices lost",
+					.probe = g->functions ? g->functions : "all",
 					.library = g->path,
 					.tgid = g->start ? (uint32_t)g->pid : 0,
 					.start = g->start,
@@ -108,7 +144,9 @@ void session__gap_rows(struct session *s, uint64_t now)
 
 void session__free_gaps(struct session *s)
 {
-	while (s->n_gaps)
+	while (s->n_gaps) {
 		free(s->gaps[--s->n_gaps].path);
+		free(s->gaps[s->n_gaps].functions);
+	}
 	free(s->gaps);
 }

@@ -126,14 +126,23 @@ static void print_text(const struct prober *pr, bool missing)
 			if (!missing && strcmp(r->state, "missing") == 0 &&
 			    r->def->symbol[0][0] != '_')
 				continue;
-			printf("  %-8s 0x%08" PRIx64 "  %-9s %-14s %-12s %s%s%s\n", r->state,
-			       r->off, r->cost, r->insn[0] ? r->insn : "-", r->how, r->symbol,
-			       r->why[0] ? ": " : "", r->why);
+			printf("  %-8s 0x%08" PRIx64 "  %-9s %-14s %-9s %-12s %s%s%s\n", r->state,
+			       r->off, r->cost, r->insn[0] ? r->insn : "-", r->returns, r->how,
+			       r->symbol, r->why[0] ? ": " : "", r->why);
 		}
 	}
 }
 
-static void print_json(const struct prober *pr)
+/* Returns differ by mechanism, which is known only where it may be tried. */
+static void print_mechanism(const struct features *f)
+{
+	const char *m = features__mechanism(f);
+
+	printf("Mechanism here: %s\n",
+	       m ? m : "not known, as nothing could be tried (memtap check tells why)");
+}
+
+static void print_json(const struct prober *pr, const char *mechanism)
 {
 	cJSON *top = cJSON_CreateArray();
 	const struct probed_file *f;
@@ -144,6 +153,10 @@ static void print_json(const struct prober *pr)
 		cJSON *o = cJSON_CreateObject(), *list;
 
 		cJSON_AddStringToObject(o, "path", cli__text(f->path));
+		if (mechanism)
+			cJSON_AddStringToObject(o, "mechanism", mechanism);
+		else
+			cJSON_AddNullToObject(o, "mechanism");
 		list = cJSON_AddArrayToObject(o, "probes");
 		for (j = 0; j < f->n_reports; j++) {
 			const struct probe_report *r = &f->reports[j];
@@ -156,6 +169,7 @@ static void print_json(const struct prober *pr)
 			cJSON_AddStringToObject(p, "offset", off);
 			cJSON_AddStringToObject(p, "instruction", r->insn);
 			cJSON_AddStringToObject(p, "cost", r->cost);
+			cJSON_AddStringToObject(p, "return_by", r->returns);
 			cJSON_AddStringToObject(p, "found_by", r->how);
 			cJSON_AddStringToObject(p, "why", r->why);
 			cJSON_AddItemToArray(list, p);
@@ -177,6 +191,7 @@ int cmd_probes(int argc, char **argv)
 	struct progs_opts po = { .ring_bytes = 65536 };
 	struct progs *progs = NULL;
 	int opt, err = 0;
+	const char *bad;
 	char *end;
 
 	while ((opt = getopt_long(argc, argv, "p:JATh", longs, NULL)) != -1) {
@@ -217,13 +232,14 @@ int cmd_probes(int argc, char **argv)
 				err = -EINVAL;
 		return err ? EXIT_FAIL : EXIT_OK;
 	}
-	if (!opts.dry_run) {
-		features__probe(&f);
-		if (progs__load(&po, &f, &progs))
-			return EXIT_FAIL;
-	} else {
-		features__calibrate(&f);
+	features__probe(&f, false);
+	bad = knownbad__uretprobe_seccomp();
+	if (bad) { /* as record does */
+		pr_warn("%s: `ret` sites would be used instead", bad);
+		opts.ret_sites = true;
 	}
+	if (!opts.dry_run && progs__load(&po, &f, &progs))
+		return EXIT_FAIL;
 	l.prober = prober__new(progs, &f, &opts);
 	if (!l.prober)
 		return EXIT_FAIL;
@@ -234,10 +250,13 @@ int cmd_probes(int argc, char **argv)
 
 		err = err ? err : e;
 	}
-	if (json)
-		print_json(l.prober);
-	else
+	if (json) {
+		print_json(l.prober, features__mechanism(&f));
+	} else {
 		print_text(l.prober, missing);
+		if (prober__file(l.prober, 0))
+			print_mechanism(&f);
+	}
 	prober__free(l.prober);
 	progs__free(progs);
 	return err ? EXIT_FAIL : EXIT_OK;

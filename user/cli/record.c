@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "cli/cli.h"
+#include "cli/later.h"
 #include "cli/session.h"
 
 static void help(FILE *f)
@@ -424,6 +425,7 @@ out:
 	session__free_unseen(s);
 	session__free_checks(s);
 	session__free_gaps(s);
+	later__free(s);
 	free(s);
 	return status;
 }

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/later.h"
+
 void scan__tell_unprobed(const char *path, pid_t pid, int err)
 {
 	pr_warn("%s (pid %d): cannot be probed: %s", path, (int)pid,
@@ -56,6 +58,7 @@ int scan__mapping(void *ctx, const struct mapping *m)
 	const char *base = path_base(m->path);
 	bool wanted = catalogue__wants(base) && !path__is_stub(m->path);
 	struct hkey k = { hash__bytes(base, strlen(base), 0), 0 };
+	const struct probed_file *f;
 	int fd;
 
 	if (interrupted(c))
@@ -83,6 +86,9 @@ int scan__mapping(void *ctx, const struct mapping *m)
 		probe_fd(c, fd, m->path);
 		if (c->s && c->s->rescan_since)
 			note_if_late(c, fd, m->path);
+		f = prober__file_of(c->prober, fd);
+		if (c->s && f && !c->only_missing)
+			later__mapped(c->s, f, c->pid);
 	}
 	if (c->finder && !m->outside)
 		follow(c, fd, m->path);

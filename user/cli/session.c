@@ -13,6 +13,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "cli/later.h"
+
 #define TICK_MS 20
 #define FLUSH_MS 60
 #define STATUS_MS 500
@@ -42,6 +44,7 @@ static void on_describe(void *ctx, uint32_t tgid, uint32_t start, struct process
 	d->nspid = proc__nspid((pid_t)tgid);
 	d->visible = proc__env((pid_t)tgid, "ASCEND_RT_VISIBLE_DEVICES");
 	d->segments = session__only_segments(s, (pid_t)tgid);
+	later__born(s, (pid_t)tgid);
 }
 
 static void on_ended(void *ctx, uint32_t tgid)
@@ -115,7 +118,7 @@ static int setup(struct session *s)
 	raise_nofile(s);
 	if (env) /* tests: makes "too many open calls" happen */
 		po.inflight_max = (uint32_t)strtoul(env, NULL, 10);
-	features__probe(&s->features);
+	features__probe(&s->features, false);
 	err = out__open(&oo, &s->out);
 	if (err)
 		return err;
@@ -279,6 +282,7 @@ static void tick(struct session *s)
 	static uint64_t flushed, drawn, losses, alive;
 
 	session__deliver(s, false);
+	later__tick(s);
 	if (every(&losses, LOSSES_MS))
 		session__losses(s);
 	if (every(&flushed, FLUSH_MS)) {
@@ -303,16 +307,6 @@ static void tick(struct session *s)
 		s->stopping = true;
 }
 
-static void read_maps(struct session *s)
-{
-	struct map_gap gap;
-
-	mapwatch__read(s->watch, session__on_map, s, &gap);
-	s->mapwatch_lost += gap.lost;
-	if (gap.missing)
-		session__rescan(s, gap.since);
-}
-
 static void loop(struct session *s, int ep, int timer)
 {
 	/* Here and not earlier: a command that was started inherits nothing. */
@@ -320,22 +314,21 @@ static void loop(struct session *s, int ep, int timer)
 	while (!s->stopping) {
 		struct epoll_event ev[16];
 		int n = epoll_wait(ep, ev, MT_ARRAY_SIZE(ev), 100), i;
-		bool maps = false;
 
 		for (i = 0; i < n; i++) {
 			uint64_t ticks;
 
-			if (ev[i].data.u32 == ON_SIGNAL) {
+			if (ev[i].data.u32 == ON_SIGNAL)
 				session__interrupted(s);
-			} else if (ev[i].data.u32 == ON_TICK) {
-				if (read(timer, &ticks, sizeof(ticks)) < 0)
-					continue;
-			} else {
-				maps = true;
-			}
+			else if (ev[i].data.u32 == ON_TICK &&
+				 read(timer, &ticks, sizeof(ticks)) < 0)
+				continue;
 		}
-		if (maps)
-			read_maps(s);
+		/*
+		 * Whatever woke us: a look at a ring costs nothing, and one that was full when
+		 * it was added to the set wakes nobody any more.
+		 */
+		session__read_maps(s);
 		tick(s);
 	}
 }
@@ -367,6 +360,8 @@ static void finish(struct session *s)
 	 */
 	wait_for_ring(s);
 	session__deliver(s, true);
+	if (!s->early)
+		session__read_maps(s);
 	session__losses(s);
 	model__stop(s->model, s->t_stop);
 	out__flush(s->out);

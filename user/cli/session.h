@@ -45,9 +45,11 @@ struct record_opts {
 /* A time in which an unknown number of calls was not seen, see gaps.c. */
 struct gap {
 	char *path; /* library that was probed late; NULL: notices of mappings were lost */
+	char *functions; /* only these of it, see later.c; NULL: all */
 	pid_t pid; /* that had it mapped */
 	uint32_t start; /* of that process, 0 = not known */
 	uint64_t first, last; /* boot time */
+	bool never; /* the library was not probed even at last: nobody could open it */
 	bool told; /* by a row */
 };
 
@@ -84,6 +86,11 @@ struct session {
 	size_t n_targets; /* initial ones */
 	struct gap *gaps;
 	size_t n_gaps;
+	/* later.c */
+	struct later *later;
+	size_t n_later;
+	struct hmap later_seen; /* files that it was about, by number */
+	size_t functions_unseen; /* of them, never found */
 	struct unseen_lib *unseen;
 	size_t n_unseen;
 	struct hmap unseen_said; /* (path, pid) */
@@ -138,9 +145,8 @@ int session__meet_targets(struct session *s);
 int session__probe_targets(struct session *s);
 /* Processes named by -n that are no targets yet. 0 or -errno. */
 int session__find_names(struct session *s);
-void session__on_map(void *ctx, const struct map_event *e);
-/* Notices of new mappings are missing since then: what they told of is looked for. */
-void session__rescan(struct session *s, uint64_t since);
+/* Notices of new mappings: their files are probed, and what is missing is noted. */
+void session__read_maps(struct session *s);
 /* Any target left? */
 bool session__alive(struct session *s);
 int session__spawn(struct session *s);
@@ -149,9 +155,13 @@ int session__release(struct session *s);
 void session__end_child(struct session *s);
 
 /* gaps.c: what was not seen, nobody knows how much. */
-/* This file was mapped by a process before it was probed. */
+/* This file was mapped by a process before it was probed; NULL: it could not be opened. */
 void session__note_late(struct session *s, const struct probed_file *f, const char *path, pid_t pid,
 			uint64_t mapped);
+/* Python functions of a file (names, a space between) that a process may have called since
+ * `first` were probed only at `last`. */
+void session__note_functions(struct session *s, const struct probed_file *f, const char *functions,
+			     pid_t pid, uint64_t first, uint64_t last);
 /* Notices of mappings were lost since then, until now. */
 void session__note_unwatched(struct session *s, uint64_t since);
 /* LOST rows of the gaps that end before now. */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/later.h"
 
 static size_t probes_failed(struct session *s)
 {
@@ -28,6 +29,7 @@ void session__collect(struct session *s)
 	struct mt_site_stat st;
 
 	s->probes_failed = probes_failed(s);
+	later__settle(s);
 	if (!site_stat__read(s->stats_fd, 0, &st)) {
 		s->life_seen = st.seen;
 		s->life_lost = st.lost;
@@ -37,7 +39,7 @@ void session__collect(struct session *s)
 bool session__incomplete(const struct session *s)
 {
 	return s->lost_total || s->n_gaps || s->n_unseen || s->mapwatch_lost || s->pool_unseen ||
-	       s->probes_failed || s->life_lost;
+	       s->probes_failed || s->life_lost || s->functions_unseen;
 }
 
 void session__account(struct session *s, struct account *a)
@@ -196,7 +198,16 @@ static void print_gaps(const struct session *s, FILE *f)
 	for (i = 0; i < s->n_gaps; i++) {
 		const struct gap *g = &s->gaps[i];
 
-		if (g->path)
+		if (g->never)
+			fprintf(f, "  library %s (pid %d): mapped, and never probed\n",
+				cli__text(g->path), (int)g->pid);
+		else if (g->functions)
+			fprintf(f,
+				"  late Python functions of %s (pid %d): %s; calls of the %.1f ms "
+				"before they were probed may be missing\n",
+				cli__text(g->path), (int)g->pid, g->functions,
+				(double)(g->last - g->first) / 1e6);
+		else if (g->path)
 			fprintf(f,
 				"  late library %s (pid %d): probed %.1f ms after it was mapped\n",
 				cli__text(g->path), (int)g->pid,
@@ -293,6 +304,7 @@ void session__summary(struct session *s)
 	if (s->mapwatch_lost)
 		fprintf(f, "  mapping notices lost: %" PRIu64 "\n", s->mapwatch_lost);
 	print_gaps(s, f);
+	later__print(s, f);
 	for (i = 0; i < s->n_unseen; i++)
 		fprintf(f, "  calls not seen of %s (pid %d): %s\n", cli__text(s->unseen[i].path),
 			(int)s->unseen[i].pid, s->unseen[i].why);

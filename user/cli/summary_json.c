@@ -105,6 +105,7 @@ static void json_probes(struct session *s, cJSON *top)
 static void json_gaps(struct session *s, cJSON *top)
 {
 	cJSON *late = cJSON_AddArrayToObject(top, "late_libraries");
+	cJSON *functions = cJSON_AddArrayToObject(top, "late_functions");
 	cJSON *unwatched = cJSON_AddArrayToObject(top, "mappings_unwatched");
 	size_t i;
 
@@ -116,10 +117,13 @@ static void json_gaps(struct session *s, cJSON *top)
 			cJSON_AddStringToObject(o, "path", cli__text(g->path));
 			cJSON_AddNumberToObject(o, "pid", g->pid);
 			add_u64(o, "gap_ns", g->last - g->first);
+			cJSON_AddBoolToObject(o, "probed", !g->never);
 		}
 		add_u64(o, "first_boot_ns", g->first);
 		add_u64(o, "last_boot_ns", g->last);
-		cJSON_AddItemToArray(g->path ? late : unwatched, o);
+		if (g->functions)
+			cJSON_AddStringToObject(o, "functions", g->functions);
+		cJSON_AddItemToArray(g->functions ? functions : g->path ? late : unwatched, o);
 	}
 	late = cJSON_AddArrayToObject(top, "unseen_libraries");
 	for (i = 0; i < s->n_unseen; i++) {
@@ -255,6 +259,7 @@ int session__summary_json(struct session *s, const char *path)
 	add_u64(o, "lost", s->life_lost);
 	add_u64(top, "mapwatch_lost", s->mapwatch_lost);
 	add_u64(top, "probes_failed", s->probes_failed);
+	add_u64(top, "functions_unseen", s->functions_unseen);
 	json_losses(s, top);
 	json_pools(s, top);
 	json_probes(s, top);

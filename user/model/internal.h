@@ -32,7 +32,23 @@ uint64_t model__real(const struct model *m, uint64_t boot);
 void model__memory(struct model *m, struct process *p, const struct event *e);
 /* OOM_TRIGGER row. */
 void model__oom(struct model *m, struct process *p, const struct event *e);
+/* The FREE of a block that was seen; false: of one from before the attach, with what is known. */
+bool model__free_row(struct model *m, struct process *p, const struct event *e, enum layer l,
+		     enum row_type type, struct row *r);
+/* The MALLOC of a block, kept from now on; false: no memory for it. */
+bool model__malloc_row(struct model *m, struct process *p, const struct event *e, enum layer l,
+		       enum row_type type, int32_t device, struct row *r);
+/* The block at an address, until the next one comes or goes; NULL: none is known. */
+const struct block *model__live(const struct model *m, const struct process *p, enum layer l,
+				uint64_t addr);
 void model__drop_blocks(struct model *m, struct process *p);
+
+/* An event of MindSpore's pools. */
+void ms__event(struct model *m, struct process *p, const struct event *e);
+/* The driver gave physical memory, or took it back: a pool that maps it has more or less. */
+void ms__physical(struct process *p, int32_t device, int64_t by);
+/* No more events come: what waited for one has no row. */
+void ms__finish(struct model *m, struct process *p);
 
 /* Bytes more or less, as the blocks seen add up. */
 void pool__change(struct pool *q, int64_t by, uint64_t time);

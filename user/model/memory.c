@@ -117,6 +117,14 @@ static struct block *block__new(struct model *m, struct process *p, enum layer l
 	return b;
 }
 
+const struct block *model__live(const struct model *m, const struct process *p, enum layer l,
+				uint64_t addr)
+{
+	const uint64_t *no = hmap__get(&m->live, key_of(p, l, addr));
+
+	return no ? &m->blocks[*no] : NULL;
+}
+
 /* Takes a block out of the table into *out. */
 static bool block__take(struct model *m, struct process *p, enum layer l, uint64_t addr,
 			struct block *out)
@@ -168,8 +176,7 @@ static void common(struct model *m, struct row *r, const struct event *e, enum r
 	r->stream = e->stream;
 }
 
-/* The FREE of a block that was seen, or of one from before the attach. */
-static bool free_row(struct model *m, struct process *p, const struct event *e, enum layer l,
+bool model__free_row(struct model *m, struct process *p, const struct event *e, enum layer l,
 		     enum row_type type, struct row *r)
 {
 	struct block b;
@@ -205,7 +212,7 @@ static bool free_row(struct model *m, struct process *p, const struct event *e, 
 	return true;
 }
 
-static bool malloc_row(struct model *m, struct process *p, const struct event *e, enum layer l,
+bool model__malloc_row(struct model *m, struct process *p, const struct event *e, enum layer l,
 		       enum row_type type, int32_t device, struct row *r)
 {
 	struct block *b = block__new(m, p, l, e);
@@ -230,12 +237,14 @@ static void on_hal_alloc(struct model *m, struct process *p, const struct event 
 	struct pool *q;
 	struct row r;
 
-	if (!malloc_row(m, p, e, l, ROW_HAL, dev, &r))
+	if (!model__malloc_row(m, p, e, l, ROW_HAL, dev, &r))
 		return;
 	process__saw_device(p, e->tid, dev);
 	q = pool__of(&p->hal, dev);
 	if (q)
 		pool__change(q, e->size, e->time);
+	if (l == LAYER_HANDLE)
+		ms__physical(p, dev, e->size);
 	if (!m->opts.vendor) {
 		r.attrs |= ATTR_OWNER | ATTR_PAGE |
 			   (dev != DEV_HOST && e->device >= 0 ? ATTR_PHYS : 0);
@@ -256,10 +265,12 @@ static void on_hal_free(struct model *m, struct process *p, const struct event *
 	struct pool *q;
 	struct row r;
 
-	if (free_row(m, p, e, l, ROW_HAL, &r)) {
+	if (model__free_row(m, p, e, l, ROW_HAL, &r)) {
 		q = pool__of(&p->hal, r.device);
 		if (q)
 			pool__change(q, -r.size, e->time);
+		if (l == LAYER_HANDLE)
+			ms__physical(p, r.device, -r.size);
 		if (!m->opts.vendor && r.device != DEV_HOST && r.phys_device >= 0)
 			r.attrs |= ATTR_PHYS;
 	}
@@ -271,9 +282,9 @@ static void on_host_reg(struct model *m, struct process *p, const struct event *
 	struct row r;
 
 	if (e->kind == EV_HOST_UNREG) {
-		free_row(m, p, e, LAYER_HOST_REG, ROW_HOST_PINNED, &r);
+		model__free_row(m, p, e, LAYER_HOST_REG, ROW_HOST_PINNED, &r);
 		r.device = DEV_CPU;
-	} else if (!malloc_row(m, p, e, LAYER_HOST_REG, ROW_HOST_PINNED, DEV_CPU, &r)) {
+	} else if (!model__malloc_row(m, p, e, LAYER_HOST_REG, ROW_HOST_PINNED, DEV_CPU, &r)) {
 		return;
 	}
 	r.attrs |= ATTR_PINNED;
@@ -309,8 +320,8 @@ static void on_pta(struct model *m, struct process *p, const struct event *e)
 		return;
 	}
 	if (e->kind == EV_PTA_FREE)
-		free_row(m, p, e, LAYER_PTA, ROW_PTA, &r);
-	else if (!malloc_row(m, p, e, LAYER_PTA, ROW_PTA, e->device, &r))
+		model__free_row(m, p, e, LAYER_PTA, ROW_PTA, &r);
+	else if (!model__malloc_row(m, p, e, LAYER_PTA, ROW_PTA, e->device, &r))
 		return;
 	r.device = e->device;
 	pta_attrs(m, e, &r);
@@ -358,8 +369,8 @@ static void on_workspace(struct model *m, struct process *p, const struct event 
 		return;
 	}
 	if (!(e->flags & EVF_ALLOC))
-		free_row(m, p, e, LAYER_WS, ROW_PTA_WORKSPACE, &r);
-	else if (!malloc_row(m, p, e, LAYER_WS, ROW_PTA_WORKSPACE, e->device, &r))
+		model__free_row(m, p, e, LAYER_WS, ROW_PTA_WORKSPACE, &r);
+	else if (!model__malloc_row(m, p, e, LAYER_WS, ROW_PTA_WORKSPACE, e->device, &r))
 		return;
 	r.device = e->device;
 	pta_attrs(m, e, &r);
@@ -369,58 +380,15 @@ static void on_workspace(struct model *m, struct process *p, const struct event 
 	model__emit(m, p, &r, true);
 }
 
-/* ascend-abi.md 2.10: pools of the device only. */
-static bool is_device_pool(const char *text, size_t len)
-{
-	return text && memmem(text, len, "Ascend", 6) && !memmem(text, len, "PinMemPool", 10);
-}
-
-static void on_mindspore(struct model *m, struct process *p, const struct event *e)
-{
-	int32_t dev = process__device(p, e->tid, e->stream);
-	const struct pool *hal;
-	struct pool *q;
-	struct row r;
-	bool known;
-
-	/* A pool whose name cannot be read may be one of the device: never left out in silence. */
-	if (e->text_len && !is_device_pool(e->text, e->text_len)) {
-		m->counts.rules[RULE_OTHER_POOL]++;
-		return;
-	}
-	if (e->kind == EV_MS_ALLOC) {
-		known = malloc_row(m, p, e, LAYER_MS, ROW_MINDSPORE, dev, &r);
-		if (!known)
-			return;
-	} else {
-		known = free_row(m, p, e, LAYER_MS, ROW_MINDSPORE, &r);
-		dev = r.device;
-	}
-	q = pool__of(&p->ms, dev);
-	hal = pools__find(&p->hal, dev);
-	if (q) {
-		if (known)
-			pool__change(q, e->kind == EV_MS_ALLOC ? r.size : -r.size, e->time);
-		/* The pool does not tell its size: what the driver gave this process since the
-		 * attach stands for it. */
-		q->total = MT_MAX(hal ? hal->used : 0, q->used);
-		q->peak_total = MT_MAX(q->peak_total, q->total);
-		r.attrs |= ATTR_POOL;
-		r.total = q->total;
-		r.used = q->used;
-	}
-	if (!e->text_len && !m->opts.vendor) {
-		r.attrs |= ATTR_NOTE;
-		r.note = "pool unknown";
-	}
-	model__emit(m, p, &r, true);
-}
-
 void model__memory(struct model *m, struct process *p, const struct event *e)
 {
 	if (e->ret && (e->flags & EVF_ALONE)) {
 		m->counts.failures[0]++;
 		model__oom(m, p, e);
+		return;
+	}
+	if (e->ret && e->kind == EV_MS_FREE) {
+		m->counts.rules[RULE_NOT_FREED]++;
 		return;
 	}
 	if (e->ret) {
@@ -453,7 +421,9 @@ void model__memory(struct model *m, struct process *p, const struct event *e)
 		break;
 	case EV_MS_ALLOC:
 	case EV_MS_FREE:
-		on_mindspore(m, p, e);
+	case EV_MS_KEEP:
+	case EV_MS_PART:
+		ms__event(m, p, e);
 		break;
 	default:
 		m->counts.rules[RULE_STATE]++;

@@ -18,6 +18,8 @@ const char *rule__name(enum rule r)
 		[RULE_SEGMENT] = "workspace segments",
 		[RULE_STATE] = "devices, streams and names learnt",
 		[RULE_OTHER_POOL] = "MindSpore host pools",
+		[RULE_NOT_FREED] = "MindSpore frees that wait or find nothing",
+		[RULE_PART] = "MindSpore blocks cut apart",
 		[RULE_FILTERED] = "filtered by options",
 		[RULE_WITHDRAWN] = "withdrawn probes",
 		[RULE_DOUBTED] = "processes that tell nonsense",
@@ -158,6 +160,16 @@ int model__process(struct model *m, uint32_t tgid, uint32_t start, uint64_t time
 bool model__knows(const struct model *m, uint32_t tgid, uint32_t start)
 {
 	return find(m, tgid, start);
+}
+
+uint32_t model__start(const struct model *m, uint32_t tgid)
+{
+	size_t i;
+
+	for (i = m->n_procs; i-- > 0;)
+		if (m->procs[i]->tgid == tgid)
+			return m->procs[i]->start;
+	return 0;
 }
 
 void model__segments(struct model *m, uint32_t tgid, uint32_t start)
@@ -314,6 +326,7 @@ static void on_exit_process(struct model *m, struct process *p, uint64_t time)
 	if (p->ended)
 		return;
 	p->ended = true;
+	ms__finish(m, p);
 	system_row(m, p, ROW_STOP_TRACE, time, p->tgid, 0, false);
 	model__drop_blocks(m, p);
 	process__end(p);
@@ -326,6 +339,7 @@ static void on_exec(struct model *m, struct process *p)
 {
 	struct process_desc d = { 0 };
 
+	ms__finish(m, p);
 	model__drop_blocks(m, p);
 	process__forget(p);
 	if (m->ops.describe)
@@ -441,6 +455,7 @@ void model__stop(struct model *m, uint64_t time)
 			continue;
 		/* Its exit may still be delivered: one STOP_TRACE is enough. */
 		p->ended = true;
+		ms__finish(m, p);
 		system_row(m, p, ROW_STOP_TRACE, time, p->tgid, 0, false);
 	}
 }

@@ -129,6 +129,8 @@ enum rule {
 	RULE_SEGMENT, /* workspace: its segment, not its use */
 	RULE_STATE, /* devices, streams, names: learnt, not shown */
 	RULE_OTHER_POOL, /* MindSpore's pools of the host */
+	RULE_NOT_FREED, /* MindSpore: still in use by a stream, or not of the pool */
+	RULE_PART, /* MindSpore: rests of blocks cut apart, the end of the call that does it */
 	RULE_FILTERED, /* --events, --level, --device */
 	RULE_WITHDRAWN, /* the self-check of its probe failed */
 	RULE_DOUBTED, /* the same for one process: what it tells makes no sense */
@@ -172,6 +174,8 @@ void model__free(struct model *m);
 int model__process(struct model *m, uint32_t tgid, uint32_t start, uint64_t time);
 /* Was this process met? */
 bool model__knows(const struct model *m, uint32_t tgid, uint32_t start);
+/* Start time of the youngest process of this number that was met, also of one that has ended; 0. */
+uint32_t model__start(const struct model *m, uint32_t tgid);
 /* Nothing shows the tensors of this process: rows of its segments are to say so. */
 void model__segments(struct model *m, uint32_t tgid, uint32_t start);
 /* One event, in time order (EVF_LATE excepted). 0 or -ENOMEM. */

@@ -38,8 +38,6 @@ struct pool *pool__summed(struct process *p, enum layer l, int32_t device)
 	case LAYER_HAL:
 	case LAYER_HANDLE:
 		return pool__of(&p->hal, device);
-	case LAYER_MS:
-		return pool__of(&p->ms, device);
 	default:
 		return NULL;
 	}
@@ -62,7 +60,7 @@ static size_t add_pools(const struct process *p, enum row_type type, const struc
 					      .total = s->v[i].total,
 					      .peak_total = s->v[i].peak_total,
 					      .peak_time = s->v[i].peak_time,
-					      .partial = partial };
+					      .partial = partial || s->v[i].partial };
 	return i;
 }
 
@@ -76,7 +74,7 @@ size_t model__pools(const struct model *m, struct pool_state *out, size_t max)
 		n += add_pools(p, ROW_HAL, &p->hal, true, out + n, max - n);
 		n += add_pools(p, ROW_PTA, &p->pta, false, out + n, max - n);
 		n += add_pools(p, ROW_PTA_WORKSPACE, &p->ws, false, out + n, max - n);
-		n += add_pools(p, ROW_MINDSPORE, &p->ms, true, out + n, max - n);
+		n += add_pools(p, ROW_MINDSPORE, &p->ms, false, out + n, max - n);
 	}
 	return n;
 }

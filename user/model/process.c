@@ -135,6 +135,8 @@ void process__free(struct process *p)
 	free(p->pta.v);
 	free(p->ws.v);
 	free(p->ms.v);
+	free(p->ms_pools);
+	free(p->ms_pieces);
 	free(p);
 }
 
@@ -155,6 +157,7 @@ void process__forget(struct process *p)
 	forget_sums(&p->pta);
 	forget_sums(&p->ws);
 	forget_sums(&p->ms);
+	p->n_ms_pools = 0;
 }
 
 static uint64_t pack(struct thread t)

@@ -6,6 +6,8 @@
 #include "base/base.h"
 #include "model/model.h"
 
+struct event;
+
 #define MAX_DEVICES 64
 #define MAX_PHYS 1023 /* 10 bits in the flag of halMemAlloc */
 
@@ -41,6 +43,17 @@ struct pool {
 	/* workspace: totals of the record before (2.7.1) */
 	bool prev;
 	int64_t prev_allocated, prev_reserved;
+	bool partial; /* MindSpore: a sum since the attach, the pool does not tell */
+};
+
+/* One of MindSpore's pools. */
+struct ms_pool {
+	uint64_t object; /* its address */
+	int32_t device; /* DEV_NA: not known yet */
+	uint64_t used, total;
+	bool told; /* used is what the pool says, not a sum since the attach */
+	bool reserves; /* and so is total */
+	bool mapped; /* of which it asks for the mapped part of an address range */
 };
 
 /* Pools of one kind, by slot: made when first changed, so most processes have none. */
@@ -66,6 +79,10 @@ struct process {
 	int32_t n_phys;
 	int32_t n_visible; /* devices named by the environment, 0 = not told */
 	struct pools hal, pta, ws, ms;
+	struct ms_pool *ms_pools;
+	size_t n_ms_pools;
+	struct event *ms_pieces; /* frees that are of a block or of a rest of one: mindspore.c */
+	size_t n_ms_pieces, cap_ms_pieces;
 	size_t n_live; /* blocks in the table of the model */
 };
 

@@ -279,16 +279,6 @@ void attach__free(struct attach *a)
 	free(a);
 }
 
-const char *attach__mechanism(const struct attach *a)
-{
-	if (features__has(a->f, FEAT_SESSION))
-		return "uprobe_multi with sessions";
-	if (features__has(a->f, FEAT_MULTI))
-		return "uprobe_multi";
-	return features__has(a->f, FEAT_COOKIE) ? "perf uprobes with cookies"
-						: "perf uprobes, one program a site";
-}
-
 size_t attach__links(const struct attach *a)
 {
 	return a->n;

@@ -141,13 +141,25 @@ void close__later(int fd)
 		pthread_detach(t);
 }
 
-unsigned int calibrate(void)
+/*
+ * By a multi link where there is one: perf events are closed one after the other
+ * for the whole system, and an open waits for all that are being closed.
+ */
+static int plant(int prog, uint64_t off)
 {
-	int fd[MT_ARRAY_SIZE(cases)];
-	unsigned int emu = 0;
+	if (prog >= 0)
+		return kernel__multi_link(prog, MT_BPF_TRACE_UPROBE_MULTI, "/proc/self/exe",
+					  (const __u64 *)&off, NULL, 1, 0);
+	return kernel__perf_uprobe("/proc/self/exe", off, false);
+}
+
+int calibrate(int prog, unsigned int *emu)
+{
+	int fd[MT_ARRAY_SIZE(cases)], err = -ENOENT, verdict;
 	uint64_t off;
 	size_t i;
 
+	*emu = 0;
 	/* All are opened before the first is closed: an open would wait for the close. */
 	for (i = 0; i < MT_ARRAY_SIZE(cases); i++) {
 		const void *fn = (const void *)(uintptr_t)cases[i].fn;
@@ -155,16 +167,20 @@ unsigned int calibrate(void)
 		fd[i] = -1;
 		if (self__file_offset(fn, &off))
 			continue;
-		fd[i] = kernel__perf_uprobe("/proc/self/exe", off, false);
+		fd[i] = plant(prog, off);
 		/* A breakpoint that is not there would say "emulated". */
-		if (fd[i] >= 0 && memcmp(fn, cases[i].clean, sizeof(cases[i].clean)) &&
-		    run_over(cases[i].fn) == 1)
-			emu |= cases[i].bit;
+		if (fd[i] < 0 || !memcmp(fn, cases[i].clean, sizeof(cases[i].clean)))
+			continue;
+		verdict = run_over(cases[i].fn);
+		if (verdict >= 0)
+			err = 0;
+		if (verdict == 1)
+			*emu |= cases[i].bit;
 	}
 	for (i = 0; i < MT_ARRAY_SIZE(cases); i++)
 		if (fd[i] >= 0)
 			close__later(fd[i]);
-	return emu;
+	return err;
 }
 
 const char *calibrate__text(unsigned int emu, char *buf, size_t n)

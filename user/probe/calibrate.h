@@ -7,10 +7,11 @@
 #include <stdint.h>
 
 /*
- * SITE_EMU_* bits of what this kernel emulates beyond the common set; 0 also
- * where it cannot be tried (no perf uprobes, no rights). Forks; takes a few ms.
+ * SITE_EMU_* bits of what this kernel emulates beyond the common set. `prog`: a
+ * program to attach by a multi link, or -1 to take perf events. Forks; takes a few
+ * ms. 0, or -ENOENT where it cannot be tried (then no bits).
  */
-unsigned int calibrate(void);
+int calibrate(int prog, unsigned int *emu);
 /* The same as words, "none" for 0; in buf. */
 const char *calibrate__text(unsigned int emu, char *buf, size_t n);
 

@@ -23,6 +23,7 @@
 #define NPY "_C?(.*).so"
 #define MSX "mstx?(.*).so"
 #define MS SO("@(libmindspore_memory_pool|libmindspore_backend|libmindspore_common)")
+#define MSA SO("libmindspore_ascend_res_manager")
 
 /* `this` of a method that returns an object: its place is the first argument on x86-64. */
 #ifdef __x86_64__
@@ -69,6 +70,17 @@
 			 policy,                                                           \
 			 -1,                                                               \
 			 -1 }                                                              \
+	}
+
+/* A method of MindSpore's pools: the size is argument 1 where it is one; MemBuf has its own @32,
+ * @40. */
+#define POOL(sym, older, prog_, kind_, nargs_, fn_, flags_)                             \
+	{                                                                               \
+		.lib = MS, .symbol = { sym, older }, .prog = prog_, .kind = (kind_),    \
+		.nargs = (nargs_), .klass = CLASS_POOL, .fn = (fn_), .flags = (flags_), \
+		.arg = { 1, -1, -1, -1, -1 },                                           \
+		.off = { 32,                                                            \
+			 40 }                                                           \
 	}
 
 #define CALL(lib_, sym, fn_, a0, a1, a2, flags_)                                        \
@@ -200,50 +212,39 @@ static const struct probe_def defs[] = {
 	  .off = { 20 } },
 
 	/* 2.10: MemBuf size@32, addr@40 */
-	{ .lib = MS,
-	  .symbol = { "_ZN9mindspore6device22AbstractDynamicMemPool11AllocMemBufEmbj" },
-	  .prog = "ms_alloc",
-	  .kind = PROBE_RETS,
-	  .nargs = 2,
+	POOL("_ZN9mindspore6device22AbstractDynamicMemPool11AllocMemBufEmbj", NULL, "ms_alloc",
+	     PROBE_RETS, 2, MT_FN_MS_ALLOC, 0),
+	POOL("_ZN9mindspore6device22AbstractDynamicMemPool15DoFreeTensorMemERKPv", NULL, "ms_free",
+	     PROBE_RETS, 2, MT_FN_MS_FREE, 0),
+	POOL("_ZN9mindspore6device22AbstractDynamicMemPool24AllocContinuousTensorMemERKSt6vectorImS"
+	     "aIm"
+	     "EEj",
+	     NULL, "ms_list", PROBE_RETS, SRET + 2, MT_FN_MS_ALLOC, 0),
+	POOL("_ZN9mindspore6device22AbstractDynamicMemPool20DoFreePartTensorMemsERKSt6vectorIPvSaIS"
+	     "3_"
+	     "EES7_RKS2_ImSaImEE",
+	     NULL, "ms_part", PROBE_RETS, SRET + 1, MT_FN_MS_PART, 0),
+	POOL("_ZN9mindspore6device21DynamicMemPoolBestFit14AllocTensorMemEmbbj",
+	     "_ZN9mindspore6device21DynamicMemPoolBestFit14AllocTensorMemEmb", "ms_alloc",
+	     PROBE_RETS, 2, MT_FN_MS_ALLOC, MT_SITE_RC_ADDR | MT_SITE_BESTFIT),
+	/* The inner one frees the blocks of a list too. */
+	POOL("_ZN9mindspore6device21DynamicMemPoolBestFit18FreeTensorMemInnerERKPv",
+	     "_ZN9mindspore6device21DynamicMemPoolBestFit13FreeTensorMemERKPv", "ms_free",
+	     PROBE_RETS, 2, MT_FN_MS_FREE, MT_SITE_BESTFIT),
+	POOL("_ZN9mindspore6device21DynamicMemPoolBestFit24AllocContinuousTensorMemERKSt6vectorImSa"
+	     "ImE"
+	     "Ej",
+	     NULL, "ms_list", PROBE_RETS, SRET + 2, MT_FN_MS_ALLOC, MT_SITE_BESTFIT),
+	POOL("_ZN9mindspore6device21DynamicMemPoolBestFit19KeepTensorMemByAddrERKPvm", NULL,
+	     "ms_keep", PROBE_RETS, 3, MT_FN_MS_ALLOC, MT_SITE_BESTFIT),
+	{ .lib = MSA,
+	  .symbol = { "_ZNK9mindspore6device6ascend31AbstractAscendMemoryPoolSupport17GetVmmUsedMem"
+		      "S"
+		      "izeEv" },
+	  .prog = "ms_vmm",
+	  .kind = PROBE_EXITS,
 	  .klass = CLASS_POOL,
-	  .fn = MT_FN_MS_ALLOC,
-	  .arg = { 1, -1, -1, -1, -1 },
-	  .off = { 32, 40 } },
-	{ .lib = MS,
-	  .symbol = { "_ZN9mindspore6device22AbstractDynamicMemPool15DoFreeTensorMemERKPv" },
-	  .prog = "ms_free_e",
-	  .kind = PROBE_ENTRY,
-	  .nargs = 2,
-	  .klass = CLASS_POOL,
-	  .fn = MT_FN_MS_FREE,
-	  .arg = NOARG },
-	{ .lib = MS,
-	  .symbol = { "_ZN9mindspore6device22AbstractDynamicMemPool20DoFreePartTensorMemsERKSt6vect"
-		      "orIPvSaIS3_"
-		      "EES7_RKS2_ImSaImEE" },
-	  .prog = "ms_free_part_e",
-	  .kind = PROBE_ENTRY,
-	  .nargs = 3,
-	  .klass = CLASS_POOL,
-	  .fn = MT_FN_MS_FREE,
-	  .arg = { SRET, SRET + 1, -1, -1, -1 } },
-	{ .lib = MS,
-	  .symbol = { "_ZN9mindspore6device21DynamicMemPoolBestFit14AllocTensorMemEmbbj",
-		      "_ZN9mindspore6device21DynamicMemPoolBestFit14AllocTensorMemEmb" },
-	  .prog = "ms_alloc",
-	  .kind = PROBE_RETS,
-	  .nargs = 2,
-	  .klass = CLASS_POOL,
-	  .fn = MT_FN_MS_ALLOC,
-	  .flags = MT_SITE_RC_ADDR,
-	  .arg = { 1, -1, -1, -1, -1 } },
-	{ .lib = MS,
-	  .symbol = { "_ZN9mindspore6device21DynamicMemPoolBestFit13FreeTensorMemERKPv" },
-	  .prog = "ms_free_e",
-	  .kind = PROBE_ENTRY,
-	  .nargs = 2,
-	  .klass = CLASS_POOL,
-	  .fn = MT_FN_MS_FREE,
+	  .fn = MT_FN_MS_VMM,
 	  .arg = NOARG },
 
 	/* 2.6.1; message, stream, domain */
@@ -399,7 +400,7 @@ static const struct probe_def defs[] = {
 	LAUNCH("rtCmoTaskLaunch", -1, 1, -1, MT_NAME_NONE),
 };
 
-static const char *const libs[] = { HAL, ACL, RT, TX, NPU, NPY, C10, MSX, MS };
+static const char *const libs[] = { HAL, ACL, RT, TX, NPU, NPY, C10, MSX, MS, MSA };
 
 const struct probe_def *catalogue__defs(size_t *n)
 {
@@ -417,7 +418,8 @@ const char *catalogue__libs_text(void)
 {
 	return "libascend_hal.so, libacl_rt.so, libascendcl.so, libruntime.so, libms_tools_ext.so, "
 	       "libtorch_npu.so, libc10.so, the Python modules mstx and torch_npu._C, "
-	       "libmindspore_memory_pool.so, libmindspore_backend.so, libmindspore_common.so";
+	       "libmindspore_memory_pool.so, libmindspore_backend.so, libmindspore_common.so, "
+	       "libmindspore_ascend_res_manager.so";
 }
 
 bool catalogue__wants(const char *base)

@@ -117,25 +117,35 @@ static bool disabled(const char *name)
 	return false;
 }
 
-void features__calibrate(struct features *f)
+/*
+ * What is here already tells whether perf events are needed at all. To try them
+ * may take long: each waits for all that anybody is closing (event_mutex).
+ */
+void features__probe(struct features *f, bool all)
 {
-	f->emu = disabled("emulation") ? 0 : calibrate();
-}
-
-void features__probe(struct features *f)
-{
-	int perf, i;
+	int perf = -1, i, prog;
 
 	f->state[FEAT_BTF] = access("/sys/kernel/btf/vmlinux", R_OK) == 0 ? 1 : 0;
 	f->state[FEAT_RINGBUF] = try_ringbuf();
-	f->state[FEAT_PERF_UPROBE] = try_perf(&perf);
-	features__calibrate(f);
-	if (perf >= 0)
-		close__later(perf);
 	f->state[FEAT_COOKIE] = verdict(load(BPF_FUNC_get_attach_cookie, 0, 0));
 	f->state[FEAT_SLEEPABLE] = verdict(load(0, 0, BPF_F_SLEEPABLE));
 	f->state[FEAT_MULTI] = try_multi(MT_BPF_TRACE_UPROBE_MULTI);
 	f->state[FEAT_SESSION] = try_multi(MT_BPF_TRACE_UPROBE_SESSION);
+	f->state[FEAT_PERF_UPROBE] = FEATURE_UNTRIED;
+	if (all || f->state[FEAT_MULTI] != 1 || disabled("multi"))
+		f->state[FEAT_PERF_UPROBE] = try_perf(&perf);
+	f->emu_known = false;
+	f->emu = 0;
+	if (!disabled("emulation")) {
+		prog = f->state[FEAT_MULTI] == 1 && !disabled("multi")
+			       ? load(0, MT_BPF_TRACE_UPROBE_MULTI, 0)
+			       : -1;
+		f->emu_known = !calibrate(prog, &f->emu);
+		if (prog >= 0)
+			close(prog);
+	}
+	if (perf >= 0)
+		close__later(perf);
 	for (i = 0; i < FEAT_MAX; i++)
 		if (disabled(names[i].name))
 			f->state[i] = FEATURE_OFF;
@@ -149,8 +159,23 @@ bool features__has(const struct features *f, enum feature x)
 	return f->state[x] == 1;
 }
 
+const char *features__mechanism(const struct features *f)
+{
+	if (features__has(f, FEAT_SESSION))
+		return "uprobe_multi with sessions";
+	if (features__has(f, FEAT_MULTI))
+		return "uprobe_multi";
+	if (!features__has(f, FEAT_PERF_UPROBE))
+		return NULL;
+	return features__has(f, FEAT_COOKIE) ? "perf uprobes with cookies"
+					     : "perf uprobes, one program a site";
+}
+
 const char *features__emulated(const struct features *f, char *buf, size_t n)
 {
+	/* Probing our own program was the way to find out. */
+	if (!f->emu_known && !disabled("emulation"))
+		return "not known: takes a probe of memtap itself";
 	return calibrate__text(f->emu, buf, n);
 }
 
@@ -162,6 +187,8 @@ const char *feature__text(int state, char *buf, size_t n)
 		return "no (this kernel has it not)";
 	if (state == FEATURE_OFF)
 		return "switched off (MEMTAP_DISABLE)";
+	if (state == FEATURE_UNTRIED)
+		return "not tried";
 	snprintf(buf, n, "not permitted: %s", strerror(-state));
 	return buf;
 }

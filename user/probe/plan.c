@@ -29,6 +29,15 @@ static unsigned int new_site(struct batch *b, const struct probe_def *d, const c
 	}
 	memcpy(s.arg, d->arg, sizeof(s.arg));
 	memcpy(s.off, d->off, sizeof(s.off));
+	if (is_ms_pool(d->fn)) {
+		const struct mspool_stats *ms = &b->ms[!!(d->flags & MT_SITE_BESTFIT)];
+
+		s.off[2] = (__u16)ms->at[0];
+		s.off[3] = (__u16)ms->at[1];
+		s.arg[1] = (__s8)ms->used;
+		s.arg[2] = (__s8)ms->reserved;
+		s.arg[3] = (__s8)ms->besides;
+	}
 	if (d->kind == PROBE_PYTHON) {
 		/* Unknown version: the layout of the most common ones. */
 		s.off[0] = (__u16)(b->py_minor ? b->py_minor : 11);
@@ -123,6 +132,11 @@ static int add_rets(struct batch *b, const struct probe_def *d, struct probe_rep
 			 n ? strerror(-n) : "none found");
 		return n ? n : -ENOENT;
 	}
+	if (d->kind == PROBE_EXITS) { /* nothing at the entry: the report is of the returns */
+		rep->off = rets[0].off;
+		rep->cost = rets[0].cost == SITE_EMULATED ? "emulated" : "stepped";
+		snprintf(rep->insn, sizeof(rep->insn), "%s", rets[0].insn);
+	}
 	for (i = 0; i < n; i++) {
 		err = add_req(b, d, prog, ATTACH_ENTRY, rets[i].off,
 			      new_site(b, d, rep->symbol, pair, rets[i].sp_off, true));
@@ -155,11 +169,7 @@ static int plan(struct batch *b, const struct probe_def *d, struct probe_report 
 	 * be at sp (x86-64) or in x30 (arm64: nothing may have been executed).
 	 */
 	if (uret && (s.sp_off || (uret_sp(b->img) == 0 && s.vaddr != vaddr))) {
-		s.vaddr = vaddr;
-		s.sp_off = 0;
-		s.cost = SITE_STEPPED;
-		snprintf(s.insn, sizeof(s.insn), "entry");
-		err = elf_image__offset(b->img, vaddr, &s.off);
+		err = site__first(b->img, vaddr, b->pr->f->emu, &s);
 		if (err)
 			return err;
 	}
@@ -174,6 +184,8 @@ static int plan(struct batch *b, const struct probe_def *d, struct probe_report 
 	}
 	session = uret && features__has(b->pr->f, FEAT_SESSION) &&
 		  !(b->pr->progs && progs__why(b->pr->progs, prog_name(d->prog, 's')));
+	if (d->kind == PROBE_CALL || d->kind == PROBE_RETS)
+		rep->returns = session ? "session" : uret ? "uretprobe" : "ret sites";
 	switch (d->kind) {
 	case PROBE_ENTRY:
 		return add_req(b, d, d->prog, ATTACH_ENTRY, s.off,
@@ -182,9 +194,12 @@ static int plan(struct batch *b, const struct probe_def *d, struct probe_report 
 		/* Returns first: without them nesting cannot be told and is not tried. */
 		if (!add_rets(b, d, rep, "py_ret", vaddr, pair))
 			own.flags |= MT_SITE_GUARD;
+		rep->returns = own.flags & MT_SITE_GUARD ? "ret sites" : "-";
 		rep->why[0] = '\0';
 		return add_req(b, d, d->prog, ATTACH_ENTRY, s.off,
 			       new_site(b, &own, rep->symbol, pair, s.sp_off, false));
+	case PROBE_EXITS:
+		return add_rets(b, d, rep, prog_name(d->prog, 'r'), vaddr, pair);
 	case PROBE_RETS:
 		err = add_rets(b, d, rep, prog_name(d->prog, 'r'), vaddr, pair);
 		if (err)

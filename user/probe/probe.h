@@ -96,11 +96,29 @@ struct pta_derived {
  */
 int pta__derive(struct elf_image *img, struct pta_derived *out);
 
+/* ---- the statistics of MindSpore's pools ---- */
+
+/* Where a pool object has its statistics, in words of 8 bytes but for `at`; -1 = nowhere. */
+struct mspool_stats {
+	unsigned int at[2]; /* offsets of pointers to them in the pool, 0 = none */
+	int used; /* bytes in use */
+	int reserved; /* bytes reserved that are no mapped part of an address range */
+	int besides; /* the part of them that is reserved besides such a range */
+};
+
+/*
+ * From the code of the pool's own TotalUsedMemStatistics and TotalMemStatistics
+ * (ascend-abi.md 2.10); `older`: of DynamicMemPoolBestFit. 0; -ENOENT when there
+ * are no such functions, -ENOTSUP when their code is not understood.
+ */
+int mspool__derive(struct elf_image *img, bool older, struct mspool_stats *out);
+
 /*
  * Functions of a Python extension module, found by the names in its method
  * table: a RELATIVE slot that points at the string `method`, the next word is
  * the function (msleaks.md 12.3, ascend-abi.md 2.7.3 step 7). Accepts only
- * slots whose function is an FDE start. 0, -ENOENT not found, -EEXIST ambiguous.
+ * slots whose function is an FDE start. 0, -ENOENT the file has no such name,
+ * -ENODATA it has, but in no table (code may fill one in later), -EEXIST ambiguous.
  */
 int pymethod__find(struct elf_image *img, const char *method, uint64_t *vaddr);
 
@@ -133,6 +151,11 @@ struct site {
 int site__entry(struct elf_image *img, uint64_t vaddr, int nargs, unsigned int emu,
 		struct site *out);
 /*
+ * The entry itself, whatever it costs: where a return probe must be set whose
+ * return address has to be in its place still. 0, -ERANGE, -EINVAL.
+ */
+int site__first(struct elf_image *img, uint64_t vaddr, unsigned int emu, struct site *out);
+/*
  * All return instructions of the function at vaddr, by decoding control flow
  * from the FDE start (never a byte scan). Returns their number, -ENOSPC if
  * there are more than max, -EOPNOTSUPP if the function can leave by an
@@ -154,20 +177,22 @@ enum feature {
 };
 
 #define FEATURE_OFF (-ECANCELED) /* switched off by MEMTAP_DISABLE */
+#define FEATURE_UNTRIED (-EALREADY) /* a better one works */
 
 struct features {
 	int state[FEAT_MAX]; /* 1 works, 0 the kernel says no, -errno not permitted */
-	unsigned int
-		emu; /* SITE_EMU_*: instructions this kernel emulates besides the common ones */
+	bool emu_known; /* calibration could be made */
+	unsigned int emu; /* SITE_EMU_*: what this kernel emulates besides the common set */
 };
 
-void features__probe(struct features *f);
-/* Only f->emu, which the choice of sites needs: 0 where it may not be tried. */
-void features__calibrate(struct features *f);
+/* all: also what is not needed beside what works, for a report. */
+void features__probe(struct features *f, bool all);
 bool features__has(const struct features *f, enum feature x);
 const char *feature__name(enum feature x);
-/* The words of f->emu, "none" for 0; in buf. */
+/* The words of f->emu, "none" for 0, "not known"; static or in buf. */
 const char *features__emulated(const struct features *f, char *buf, size_t n);
+/* What carries the probes: "uprobe_multi", …; NULL when nothing can or may be tried. */
+const char *features__mechanism(const struct features *f);
 /* "yes", "no (kernel)", "not permitted: …", "switched off"; static or in buf. */
 const char *feature__text(int state, char *buf, size_t n);
 
@@ -232,7 +257,6 @@ void attach__remove(struct attach *a, unsigned int group);
 /* Detach all: many descriptors, each with its own grace period, closed by parallel threads. */
 void attach__detach(struct attach *a);
 void attach__free(struct attach *a);
-const char *attach__mechanism(const struct attach *a); /* "session", "uprobe_multi", … */
 size_t attach__links(const struct attach *a);
 
 /* ---- the catalogue: which symbol serves which event (ascend-abi.md 4.1) ---- */
@@ -249,13 +273,14 @@ enum probe_kind {
 	PROBE_ENTRY, /* entry only */
 	PROBE_CALL, /* entry and return: C functions that no exception leaves */
 	PROBE_RETS, /* entry and `ret` sites: C++ */
+	PROBE_EXITS, /* `ret` sites only: a result is wanted, not the call */
 	PROBE_PYTHON, /* Python method: entry, and `ret` sites for the guard */
 };
 
 struct probe_def {
 	const char *lib; /* fnmatch pattern of the file's base name */
 	const char *symbol[3]; /* first one present wins; the rest NULL */
-	const char *prog; /* program, without _e, _r, _s for PROBE_CALL and PROBE_RETS */
+	const char *prog; /* program, without _e, _r, _s but for PROBE_ENTRY and PROBE_PYTHON */
 	uint8_t kind; /* enum probe_kind */
 	uint8_t nargs; /* integer arguments that the site must keep */
 	uint8_t klass; /* CLASS_* */
@@ -289,14 +314,21 @@ struct probe_report {
 	uint64_t off; /* 0 when not found */
 	char insn[24];
 	const char *cost; /* "emulated", "stepped", "-" */
+	const char
+		*returns; /* "session", "uretprobe", "ret sites"; "-" where only entries are seen */
 	const char *how; /* "symbol", "derived", "method table" */
 	const char *state; /* "attached", "found", "missing", "failed", "withdrawn" */
 	bool same; /* "failed", for another probe stands on this code and sees all of it */
 	char why[96];
+	bool unfilled; /* missing, but named in the file: code may fill its method table in */
+	bool sure; /* … by a text of its own: no tail of another that just ends so */
+	uint64_t time; /* attached by prober__look: boot time from which on it sees; else 0 */
 };
 
 /* One that was to be there and is not: something is not seen. */
 bool probe_report__failed(const struct probe_report *r);
+
+struct pymethods;
 
 struct probed_file {
 	unsigned int no;
@@ -314,7 +346,9 @@ struct probed_file {
 	char withdraw_why[96];
 	const char *instead; /* what was probed then */
 	uint64_t instead_time; /* and from when on, boot time */
-	int fd; /* for a fall-back, -1 = there is none */
+	int fd; /* for a fall-back or prober__look, -1 = neither is wanted */
+	size_t unfilled; /* reports of this kind */
+	struct pymethods *methods; /* and where their names are */
 	struct probe_report *reports;
 	size_t n_reports;
 	size_t attached;
@@ -324,11 +358,19 @@ struct prober *prober__new(struct progs *progs, const struct features *f,
 			   const struct prober_opts *opts);
 void prober__free(struct prober *pr); /* detaches */
 /*
- * Probe a file, once per (device, inode). `pid` may be 0; with a process whose
- * memory holds it mapped, method tables are read there when the file has none.
+ * Probe a file, once per (device, inode). `pid` may be 0; with a process that
+ * has it mapped, what is unfilled is looked for there (prober__look).
  * 1 newly probed, 0 known already or nothing wanted in it, -errno.
  */
 int prober__add(struct prober *pr, int fd, const char *path, pid_t pid);
+/*
+ * Python methods of a file that no table in it names (unfilled): find them in the
+ * memory of a process that has it mapped and has imported the module, and probe
+ * them; where several have it, any will do. Number of methods found, which are
+ * then no longer unfilled; 0 the table is not filled yet; -ESRCH the process has
+ * gone or has not mapped the file; -errno its memory cannot be read.
+ */
+int prober__look(struct prober *pr, unsigned int file_no, pid_t pid);
 /* What is known of the file behind fd, NULL if it is not probed. */
 const struct probed_file *prober__file_of(const struct prober *pr, int fd);
 /* The file and definition of a site number; NULL for an unknown one. */
@@ -345,6 +387,6 @@ int prober__withdraw(struct prober *pr, unsigned int file_no, const char *why);
 void prober__detach(struct prober *pr);
 const struct probed_file *prober__file(const struct prober *pr, size_t i); /* NULL at the end */
 size_t prober__attached(const struct prober *pr);
-const char *prober__mechanism(const struct prober *pr);
+const char *prober__mechanism(const struct prober *pr); /* as features__mechanism, never NULL */
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <bpf/bpf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <fnmatch.h>
 #include <libgen.h>
 #include <stdio.h>
@@ -41,9 +42,16 @@ static void file__free(struct probed_file *f)
 {
 	if (f->fd > 0)
 		close(f->fd);
+	methods__free(f->methods);
 	free(f->path);
 	free(f->reports);
 	free(f);
+}
+
+void file__keep(struct probed_file *f, int fd)
+{
+	if (f->fd < 0)
+		f->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 }
 
 void prober__free(struct prober *pr)
@@ -71,10 +79,11 @@ static int find_function(struct batch *b, const struct probe_def *d, struct prob
 		return pta__find(b, d, rep, vaddr);
 	if (d->kind == PROBE_PYTHON) {
 		rep->how = "method table";
+		*vaddr = methods__found(b->file, rep);
+		if (*vaddr)
+			return 0;
 		err = pymethod__find(b->img, d->symbol[0], vaddr);
-		if (err && b->pid)
-			err = pymethod__find_live(b->img, b->pid, b->file->dev, b->file->ino,
-						  d->symbol[0], vaddr);
+		rep->unfilled = err && err != -ENOENT;
 		if (err)
 			snprintf(rep->why, sizeof(rep->why), "no such entry in a method table");
 		return err;
@@ -88,22 +97,6 @@ static int find_function(struct batch *b, const struct probe_def *d, struct prob
 	}
 	snprintf(rep->why, sizeof(rep->why), "no such symbol");
 	return -ENOENT;
-}
-
-/* 3.N from ".../python3.N/..." or "cpython-3NN"; 0 = none. */
-static int python_minor(const char *path, pid_t pid)
-{
-	const char *p = strstr(path, "/python3.");
-	int minor = 0;
-
-	if (pid)
-		minor = pymethod__python_minor(pid);
-	if (minor)
-		return minor;
-	if (p)
-		return atoi(p + 9);
-	p = strstr(path, ".cpython-3");
-	return p ? atoi(p + 10) : 0;
 }
 
 bool probe_report__failed(const struct probe_report *r)
@@ -144,6 +137,19 @@ static void sites__on(struct prober *pr, unsigned int first)
 	}
 }
 
+static bool is_wanted(const struct batch *b, const struct probe_report *rep)
+{
+	switch (b->what) {
+	case BATCH_FALL_BACK:
+		return is_pta_function(rep->def->fn);
+	case BATCH_METHODS:
+		return methods__found(b->file, rep) != 0;
+	case BATCH_ALL:
+		break;
+	}
+	return true;
+}
+
 void batch__run(struct batch *b, int fd)
 {
 	unsigned int first_site = b->pr->n_sites;
@@ -155,7 +161,7 @@ void batch__run(struct batch *b, int fd)
 		struct probe_report *rep = &f->reports[i];
 		uint64_t vaddr;
 
-		if (b->fall_back && !is_pta_function(rep->def->fn))
+		if (!is_wanted(b, rep))
 			continue;
 		if (find_function(b, rep->def, rep, &vaddr)) {
 			rep->state = "missing";
@@ -203,7 +209,7 @@ void batch__run(struct batch *b, int fd)
 	}
 	free(owner);
 	file__count(f);
-	if (!b->fall_back)
+	if (b->what == BATCH_ALL)
 		f->attach_time = clock__boot();
 }
 
@@ -290,13 +296,25 @@ int prober__add(struct prober *pr, int fd, const char *path, pid_t pid)
 	pr->files[pr->n_files++] = f;
 	for (i = 0; i < n; i++)
 		if ((defs[i].klass & pr->opts.classes) && !fnmatch(defs[i].lib, base, FNM_EXTMATCH))
-			f->reports[f->n_reports++] = (struct probe_report){
-				.def = &defs[i], .cost = "-", .how = "-", .state = "missing"
-			};
+			f->reports[f->n_reports++] = (struct probe_report){ .def = &defs[i],
+									    .cost = "-",
+									    .returns = "-",
+									    .how = "-",
+									    .state = "missing" };
 	b.file = f;
-	b.py_minor = python_minor(path, pid);
+	b.py_minor = pymethod__python_minor(path, pid);
+	for (i = 0; i < f->n_reports && !is_ms_pool(f->reports[i].def->fn); i++)
+		;
+	if (i < f->n_reports) {
+		/* Where it does not work out the sums of the rows stand for the pool's own. */
+		(void)mspool__derive(b.img, false, &b.ms[0]);
+		(void)mspool__derive(b.img, true, &b.ms[1]);
+	}
 	batch__run(&b, fd);
 	pta__settle(pr, f, fd);
+	methods__settle(&b, fd);
+	if (pid && f->unfilled && prober__look(pr, f->no, pid) > 0)
+		f->attach_time = clock__boot();
 	if (b.full)
 		pr_warn("%s: more than %d probe sites; some of its functions are not probed", path,
 			MT_MAX_SITES);
@@ -353,5 +371,7 @@ size_t prober__attached(const struct prober *pr)
 
 const char *prober__mechanism(const struct prober *pr)
 {
-	return pr->attach ? attach__mechanism(pr->attach) : "none";
+	const char *s = features__mechanism(pr->f);
+
+	return s ? s : "none";
 }

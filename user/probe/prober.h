@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Internal to probe/: probes being put together for a file, and those of torch_npu's allocator. */
+/* Internal to probe/: probes being put together for a file, those found by other ways, or later. */
 #ifndef MEMTAP_PROBER_H
 #define MEMTAP_PROBER_H
 
@@ -27,6 +27,12 @@ struct prober {
 	unsigned int n_pairs;
 };
 
+enum batch_what {
+	BATCH_ALL, /* what the file wants */
+	BATCH_FALL_BACK, /* only what takes the place of a withdrawn probe */
+	BATCH_METHODS, /* only what prober__look has found */
+};
+
 /* What is being put together for one file. */
 struct batch {
 	struct prober *pr;
@@ -39,13 +45,20 @@ struct batch {
 	struct hmap offsets; /* (offset, kind) taken: aliases are one site */
 	bool full;
 	char site_why[96]; /* of the function being planned: why it got no site number */
-	bool fall_back; /* only what takes the place of a withdrawn probe */
+	struct mspool_stats ms[2]; /* of MindSpore's pools: the newer one, the older one */
+	enum batch_what what;
 };
 
 /* Probes of torch_npu's allocator by its own functions (fall-back 1 of ascend-abi.md 4.1). */
 static inline bool is_pta_function(unsigned int fn)
 {
 	return fn == MT_FN_PTA_ALLOC || fn == MT_FN_PTA_FREE;
+}
+
+/* Methods of MindSpore's pools that tell the pool's totals. */
+static inline bool is_ms_pool(unsigned int fn)
+{
+	return fn == MT_FN_MS_ALLOC || fn == MT_FN_MS_FREE || fn == MT_FN_MS_PART;
 }
 
 /* What is taken away together: the allocator's report, its functions, all the rest. */
@@ -62,11 +75,20 @@ int batch__plan(struct batch *b, const struct probe_def *d, struct probe_report 
 void batch__run(struct batch *b, int fd);
 void batch__free(struct batch *b);
 void file__count(struct probed_file *f);
+/* Keeps a descriptor of the file for later. */
+void file__keep(struct probed_file *f, int fd);
 
 /* prober_pta.c */
 int pta__find(struct batch *b, const struct probe_def *d, struct probe_report *rep,
 	      uint64_t *vaddr);
 /* Behind the attach: is there a way to see this library's tensors? Keeps what a fall-back needs. */
 void pta__settle(struct prober *pr, struct probed_file *f, int fd);
+
+/* prober_methods.c */
+/* Behind the attach: is anything unfilled? Keeps what prober__look needs. */
+void methods__settle(struct batch *b, int fd);
+/* Address of a function that prober__look has found for this report, 0 = none. */
+uint64_t methods__found(const struct probed_file *f, const struct probe_report *rep);
+void methods__free(struct pymethods *ms);
 
 #endif

@@ -4,7 +4,6 @@
  * nothing (then only the driver's segments are seen). Ascend-abi.md 4.1.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,10 +32,10 @@ int pta__find(struct batch *b, const struct probe_def *d, struct probe_report *r
 	rep->how = p->from_symtab ? "symbol" : "derived";
 	if (is_pta_function(d->fn)) {
 		*vaddr = d->fn == MT_FN_PTA_ALLOC ? p->malloc : p->free;
-		if (derivable(p) && (b->fall_back || p->generation == PTA_NONE))
+		if (derivable(p) && (b->what == BATCH_FALL_BACK || p->generation == PTA_NONE))
 			return 0;
 		snprintf(rep->why, sizeof(rep->why), "%s",
-			 p->generation == PTA_NONE || b->fall_back
+			 p->generation == PTA_NONE || b->what == BATCH_FALL_BACK
 				 ? "not derived"
 				 : "not needed: the report function serves");
 		return -ENOENT;
@@ -90,7 +89,7 @@ void pta__settle(struct prober *pr, struct probed_file *f, int fd)
 		return;
 	if (each_attached(f, false, NULL)) {
 		if (derivable(&f->pta))
-			f->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+			file__keep(f, fd);
 		return;
 	}
 	f->segments = !functions_work(pr, f);
@@ -98,7 +97,7 @@ void pta__settle(struct prober *pr, struct probed_file *f, int fd)
 
 static int fall_back(struct prober *pr, struct probed_file *f)
 {
-	struct batch b = { .pr = pr, .file = f, .fall_back = true };
+	struct batch b = { .pr = pr, .file = f, .what = BATCH_FALL_BACK };
 	int err = -ENOENT;
 
 	if (f->fd < 0)

@@ -5,7 +5,7 @@
  * A PyMethodDef is { const char *name; PyCFunction fn; … } (CPython, methodobject.h).
  * In a shared object both are relocated words, so the table is in the relocations.
  */
-#include "probe/derive.h"
+#include "probe/pymethod.h"
 
 #include <errno.h>
 
@@ -18,17 +18,17 @@ struct tables {
 	struct addr_set *fns;
 };
 
-/* All places that read as the string, tails of longer ones too (linkers merge those). */
-static void find_strings(const struct elf_image *img, const char *s, struct addr_set *out)
+/* Tails of longer strings, because linkers merge those. */
+void pymethod__names(const struct elf_image *img, const char *method, struct addr_set *at)
 {
-	size_t len = strlen(s) + 1, i;
+	size_t len = strlen(method) + 1, i;
 
 	for (i = 0; i < img->nsegs; i++) {
 		const struct elf_seg *seg = &img->segs[i];
 		const uint8_t *base = img->data + seg->off, *p = base, *end = base + seg->filesz;
 
-		for (; (p = memmem(p, (size_t)(end - p), s, len)); p++)
-			addr_set__add(out, seg->vaddr + (uint64_t)(p - base));
+		for (; (p = memmem(p, (size_t)(end - p), method, len)); p++)
+			addr_set__add(at, seg->vaddr + (uint64_t)(p - base));
 	}
 }
 
@@ -100,7 +100,7 @@ int pymethod__find(struct elf_image *img, const char *method, uint64_t *vaddr)
 
 	if (!*method)
 		return -EINVAL;
-	find_strings(img, method, &names);
+	pymethod__names(img, method, &names);
 	if (!names.n)
 		return -ENOENT;
 	elf_image__each_reloc(img, find_slots, &t);
@@ -118,7 +118,7 @@ int pymethod__find(struct elf_image *img, const char *method, uint64_t *vaddr)
 		found = fns.v[i];
 	}
 	if (!found)
-		return -ENOENT;
+		return -ENODATA;
 	*vaddr = found;
 	return 0;
 }

@@ -5,136 +5,210 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "base/base.h"
-#include "probe/elf.h"
 #include "target/target.h"
 
-#define MAX_STRINGS 16 /* places that hold the text of one method name */
-#define MAX_DATA (64u << 20)
+#define CHUNK 65536u /* words read at once: 512 KiB */
+#define MAX_DATA (64u << 20) /* of all writable segments together */
+/*
+ * Words of a PyModuleDef from m_name on (CPython, moduleobject.h): the name, its
+ * text, -1 for a module without state of its own, the methods.
+ */
+#define DEF_SIZE 2
+#define DEF_METHODS 3
+#define MAX_DEFS 64
+/* Words of a PyMethodDef: name, function, flags, text. */
+#define ENTRY_WORDS 4
+#define MAX_ENTRIES 512 /* a table ends with a name of NULL; torch_npu._C has some 200 */
 
-struct where {
-	const struct elf_image *img;
+struct look {
+	struct elf_image *img;
 	pid_t pid;
-	uint64_t dev, ino;
+	bool (*same)(void *ctx, int fd);
+	void *ctx;
 	uint64_t bias;
-	bool found;
+	bool mapped;
+	struct pymethod *m;
+	size_t n;
+	uint64_t lo, hi; /* all their names lie there */
+	uint64_t defs[MAX_DEFS]; /* tables outside of the file */
+	size_t n_defs;
 };
 
 static int find_bias(void *ctx, const struct mapping *m)
 {
-	struct where *w = ctx;
-	struct stat st;
+	struct look *l = ctx;
+	bool same;
 	size_t i;
 	int fd;
 
-	if (m->ino != w->ino)
+	/* Opening is slow, and few have a name that matters. */
+	if (!catalogue__wants(strrchr(m->path, '/') + 1))
 		return 0;
-	fd = mapping__open(w->pid, m);
+	fd = mapping__open(l->pid, m);
 	if (fd < 0)
 		return 0;
-	i = fstat(fd, &st) || st.st_dev != w->dev || st.st_ino != w->ino;
+	same = l->same(l->ctx, fd);
 	close(fd);
-	if (i)
+	if (!same)
 		return 0;
-	for (i = 0; i < w->img->nsegs; i++) {
-		const struct elf_seg *s = &w->img->segs[i];
+	for (i = 0; i < l->img->nsegs; i++) {
+		const struct elf_seg *s = &l->img->segs[i];
 
 		/* The mapping starts at the page of the segment's first byte. */
 		if (m->offset > s->off || s->off - m->offset >= 65536 || !(s->flags & PF_X))
 			continue;
-		w->bias = m->start - m->offset - (s->vaddr - s->off);
-		w->found = true;
+		l->bias = m->start - m->offset - (s->vaddr - s->off);
+		l->mapped = true;
 		return 1;
 	}
 	return 0;
 }
 
-/* Addresses of the text `method`, as a whole string, in read-only file data. */
-static size_t find_strings(const struct elf_image *img, const char *method, uint64_t *out)
+/* Bytes read, which may be fewer: at most to the first page that is not there. */
+static ssize_t read_words(pid_t pid, uint64_t from, void *buf, size_t len)
 {
-	size_t len = strlen(method) + 1, n = 0, i;
+	struct iovec local = { buf, len }, remote = { (void *)(uintptr_t)from, len };
+	ssize_t got = process_vm_readv(pid, &local, 1, &remote, 1, 0);
 
-	for (i = 0; i < img->nsegs && n < MAX_STRINGS; i++) {
-		const struct elf_seg *s = &img->segs[i];
-		const uint8_t *p = img->data + s->off, *end = p + s->filesz;
-
-		if (s->flags & PF_W)
-			continue;
-		while (n < MAX_STRINGS && (p = memmem(p, (size_t)(end - p), method, len))) {
-			if (p == img->data + s->off || p[-1] == '\0')
-				out[n++] = s->vaddr + (uint64_t)(p - (img->data + s->off));
-			p += len;
-		}
-	}
-	return n;
+	return got < 0 ? -errno : got;
 }
 
-/* The function behind a word that points at one of the strings. */
-static int scan(struct elf_image *img, const struct where *w, const uint64_t *words, size_t n,
-		const uint64_t *strings, size_t n_strings, uint64_t *vaddr)
+static bool is_function(struct elf_image *img, uint64_t addr)
 {
-	size_t i, k;
+	const struct elf_seg *s = elf_image__seg(img, addr);
+	const struct fde *f;
 
-	for (i = 0; i + 1 < n; i++) {
-		const struct fde *f;
-		uint64_t fn;
+	/* First what costs nothing: the FDEs of a large file take long to read. */
+	if (!s || !(s->flags & PF_X))
+		return false;
+	f = elf_image__fde_at(img, addr);
+	return f && f->start == addr;
+}
 
-		for (k = 0; k < n_strings; k++)
-			if (words[i] == strings[k] + w->bias)
+/* Two words that may be the name and the function of a method. */
+static void see_entry(struct look *l, uint64_t name, uint64_t fn)
+{
+	size_t i;
+
+	name -= l->bias;
+	fn -= l->bias;
+	if (name < l->lo || name > l->hi)
+		return;
+	for (i = 0; i < l->n; i++) {
+		struct pymethod *m = &l->m[i];
+
+		if (!addr_set__has(&m->at, name) || m->fn == fn || !is_function(l->img, fn))
+			continue;
+		m->twice = m->twice || m->fn;
+		m->fn = fn;
+	}
+}
+
+/* Words that may be a PyModuleDef whose methods lie elsewhere, on the heap say. */
+static void see_def(struct look *l, const uint64_t *w)
+{
+	const struct elf_seg *s;
+	size_t i;
+
+	if (w[DEF_SIZE] != UINT64_MAX || !w[DEF_METHODS] || (w[DEF_METHODS] & 7))
+		return;
+	s = elf_image__seg(l->img, w[0] - l->bias);
+	if (!s || (s->flags & PF_W))
+		return;
+	for (i = 0; i < l->n_defs; i++)
+		if (l->defs[i] == w[DEF_METHODS])
+			return;
+	if (l->n_defs < MAX_DEFS)
+		l->defs[l->n_defs++] = w[DEF_METHODS];
+}
+
+/* 0 or -errno; buf has room for a chunk. */
+static int scan_data(struct look *l, uint64_t *buf)
+{
+	size_t budget = MAX_DATA, i, k;
+
+	for (i = 0; i < l->img->nsegs; i++) {
+		const struct elf_seg *s = &l->img->segs[i];
+		uint64_t at = (s->vaddr + 7) & ~7ULL, end = s->vaddr + s->memsz;
+
+		if (!(s->flags & PF_W))
+			continue;
+		while (at + 16 <= end && budget) {
+			size_t len = MT_MIN(MT_MIN((size_t)(end - at) & ~(size_t)7, budget),
+					    CHUNK * sizeof(*buf));
+			ssize_t got = read_words(l->pid, at + l->bias, buf, len);
+			size_t n = got > 0 ? (size_t)got / 8 : 0;
+
+			if (got == -ESRCH || got == -EPERM || got == -EACCES)
+				return (int)got;
+			for (k = 0; k + 1 < n; k++)
+				see_entry(l, buf[k], buf[k + 1]);
+			for (k = 0; k + DEF_METHODS < n; k++)
+				see_def(l, &buf[k]);
+			if (n < len / 8 || n <= DEF_METHODS)
 				break;
-		if (k == n_strings)
-			continue;
-		fn = words[i + 1] - w->bias;
-		f = elf_image__fde_at(img, fn);
-		if (!f || f->start != fn || *vaddr == fn)
-			continue;
-		if (*vaddr)
-			return -EEXIST;
-		*vaddr = fn;
+			/* Once more what may lie across the edge. */
+			at += (n - DEF_METHODS) * 8;
+			budget -= MT_MIN(budget, (n - DEF_METHODS) * 8);
+		}
 	}
 	return 0;
 }
 
-int pymethod__find_live(struct elf_image *img, pid_t pid, uint64_t dev, uint64_t ino,
-			const char *method, uint64_t *vaddr)
+static void scan_table(struct look *l, uint64_t at, uint64_t *buf)
 {
-	struct where w = { .img = img, .pid = pid, .dev = dev, .ino = ino };
-	uint64_t strings[MAX_STRINGS];
-	size_t n, i;
-	int err = 0;
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), i, got_words = 0;
 
-	*vaddr = 0;
-	proc__each_mapping(pid, find_bias, &w);
-	if (!w.found)
-		return -ENOENT;
-	n = find_strings(img, method, strings);
-	if (!n)
-		return -ENOENT;
-	for (i = 0; !err && i < img->nsegs; i++) {
-		const struct elf_seg *s = &img->segs[i];
-		size_t len = (size_t)MT_MIN(s->memsz, (uint64_t)MAX_DATA) & ~(size_t)7;
-		struct iovec local, remote;
-		uint64_t *buf;
-		ssize_t got;
+	/* By pages: the last ones may not be there. */
+	while (got_words < MAX_ENTRIES * ENTRY_WORDS) {
+		uint64_t from = at + got_words * 8;
+		ssize_t got = read_words(l->pid, from, buf + got_words, page - from % page);
 
-		if (!(s->flags & PF_W) || !len || (s->vaddr & 7))
-			continue;
-		buf = malloc(len);
-		if (!buf)
-			return -ENOMEM;
-		local = (struct iovec){ buf, len };
-		remote = (struct iovec){ (void *)(uintptr_t)(s->vaddr + w.bias), len };
-		got = process_vm_readv(pid, &local, 1, &remote, 1, 0);
-		if (got > 0)
-			err = scan(img, &w, buf, (size_t)got / 8, strings, n, vaddr);
-		free(buf);
+		if (got < 8)
+			break;
+		got_words += (size_t)got / 8;
 	}
-	return err ? err : *vaddr ? 0 : -ENOENT;
+	for (i = 0; i + 1 < got_words && buf[i]; i += ENTRY_WORDS)
+		see_entry(l, buf[i], buf[i + 1]);
+}
+
+int pymethod__look(struct elf_image *img, pid_t pid, bool (*same)(void *ctx, int fd), void *ctx,
+		   struct pymethod *m, size_t n)
+{
+	struct look l = { .img = img, .pid = pid, .same = same, .ctx = ctx, .m = m, .n = n };
+	uint64_t *buf;
+	size_t i, k;
+	int err;
+
+	l.lo = UINT64_MAX;
+	for (i = 0; i < n; i++) {
+		m[i].fn = 0;
+		m[i].twice = false;
+		for (k = 0; k < m[i].at.n; k++) {
+			l.lo = MT_MIN(l.lo, m[i].at.v[k]);
+			l.hi = MT_MAX(l.hi, m[i].at.v[k]);
+		}
+	}
+	err = proc__each_mapping(pid, find_bias, &l);
+	if (err < 0)
+		return err;
+	if (!l.mapped)
+		return -ESRCH;
+	buf = malloc(CHUNK * sizeof(*buf));
+	if (!buf)
+		return -ENOMEM;
+	err = scan_data(&l, buf);
+	for (i = 0; !err && i < l.n_defs; i++)
+		scan_table(&l, l.defs[i], buf);
+	free(buf);
+	if (err)
+		return err;
+	for (i = 0; i < n; i++)
+		err += m[i].fn && !m[i].twice;
+	return err;
 }
 
 static int find_python(void *ctx, const struct mapping *m)
@@ -147,10 +221,17 @@ static int find_python(void *ctx, const struct mapping *m)
 	return *(int *)ctx != 0;
 }
 
-int pymethod__python_minor(pid_t pid)
+int pymethod__python_minor(const char *path, pid_t pid)
 {
+	const char *p = strstr(path, "/python3.");
 	int minor = 0;
 
-	proc__each_mapping(pid, find_python, &minor);
-	return minor;
+	if (pid)
+		proc__each_mapping(pid, find_python, &minor);
+	if (minor)
+		return minor;
+	if (p)
+		return atoi(p + 9);
+	p = strstr(path, ".cpython-3");
+	return p ? atoi(p + 10) : 0;
 }

@@ -134,21 +134,43 @@ static bool other_entry(struct elf_image *img, uint64_t vaddr, uint64_t site)
 	return elf_image__symbols_in(img, vaddr + 1, site + 1, &lo, &hi) || lo != hi;
 }
 
+/* The first instruction, and how many bytes the file has from there on. */
+static int first(const struct elf_image *img, uint64_t vaddr, struct insn *in, size_t *n)
+{
+	const uint8_t *p = elf_image__rest(img, vaddr, n);
+
+	if (!p || !(elf_image__seg(img, vaddr)->flags & PF_X))
+		return -ERANGE;
+	return insn__decode(img->machine, INSN_FULL, p, *n, vaddr, in) ? -EINVAL : 0;
+}
+
+static int fill_first(const struct elf_image *img, const struct insn *in, unsigned int emu,
+		      struct site *out)
+{
+	return fill(img, in, 0, is_emulated(in, emu, true) ? SITE_EMULATED : SITE_STEPPED, out);
+}
+
+int site__first(struct elf_image *img, uint64_t vaddr, unsigned int emu, struct site *out)
+{
+	struct insn in;
+	size_t n;
+	int err = first(img, vaddr, &in, &n);
+
+	return err ? err : fill_first(img, &in, emu, out);
+}
+
 int site__entry(struct elf_image *img, uint64_t vaddr, int nargs, unsigned int emu,
 		struct site *out)
 {
 	struct insn entry, in;
 	struct fde bounds;
-	const uint8_t *p;
 	bool bounded;
-	int sp_off;
+	int sp_off, err;
 	size_t n;
 
-	p = elf_image__rest(img, vaddr, &n);
-	if (!p || !(elf_image__seg(img, vaddr)->flags & PF_X))
-		return -ERANGE;
-	if (insn__decode(img->machine, INSN_FULL, p, n, vaddr, &entry))
-		return -EINVAL;
+	err = first(img, vaddr, &entry, &n);
+	if (err)
+		return err;
 	bounded = !func__bounds(img, vaddr, &bounds);
 	if (!walk(img, vaddr, bounded ? bounds.end : vaddr + n, insn__arg_mask(img->machine, nargs),
 		  emu, &in, &sp_off))
@@ -166,6 +188,5 @@ int site__entry(struct elf_image *img, uint64_t vaddr, int nargs, unsigned int e
 		goto stay;
 	return fill(img, &in, sp_off, SITE_EMULATED, out);
 stay:
-	return fill(img, &entry, 0, is_emulated(&entry, emu, true) ? SITE_EMULATED : SITE_STEPPED,
-		    out);
+	return fill_first(img, &entry, emu, out);
 }

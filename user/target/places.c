@@ -193,7 +193,7 @@ static void add_environment(struct finder *f)
 	ssize_t n;
 
 	snprintf(link, sizeof(link), "/proc/%d/cmdline", (int)f->pid);
-	if (file__read(link, 1u << 20, &argv0) <= 0)
+	if (file__read(link, 1u << 20, &argv0) < 0)
 		return;
 	c.name = argv0;
 	if (argv0[0] == '/') {

@@ -211,7 +211,7 @@ bool proc__named(pid_t pid, const char *name)
 	if (strcmp(comm, name) == 0 || exe_is(pid, name))
 		return true;
 	len = read_proc(pid, "cmdline", 1u << 20, &buf);
-	if (len <= 0)
+	if (len < 0)
 		return false;
 	yes = base_is(buf, name);
 	second = (ssize_t)strlen(buf) + 1;

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains from READY on until a line comes; notes when each step was and how much had happened."""
+"""Trains from READY on until a line comes, tells each step; notes when each step was and how much had happened."""
 import sys
 import threading
 import time
 
 import account
 
+PERIOD = int(sys.argv[1])  # steps from one emptying of the cache to the next
 A = account.Account()
 torch = A.torch
 model = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.ReLU(), torch.nn.LayerNorm(512),
@@ -13,6 +14,7 @@ model = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.ReLU(), torch.nn
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
 loss_of = torch.nn.CrossEntropyLoss()
 x, y = torch.randn(64, 256), torch.randint(0, 10, (64,))
+large = torch.empty(30 << 20, dtype=torch.uint8, device='npu')
 kept, stop = [], threading.Event()
 threading.Thread(target=lambda: (sys.stdin.readline(), stop.set()), daemon=True).start()
 A.ready(wait=False)
@@ -33,9 +35,12 @@ while not stop.is_set():
     A.data['ops'].append(['step', before['mallocs'] + before['frees'], after['mallocs'] + after['frees'], t0,
                           account.boot(), after])
     steps += 1
+    print('step', steps, flush=True)
     time.sleep(0.003)
-    if steps % 200 == 100:
+    if steps % PERIOD == PERIOD // 2:
         del kept[:]
+        del large
         A.npu.empty_cache()
+        large = torch.empty(30 << 20, dtype=torch.uint8, device='npu')
 print('loop', tuple(loss.shape))
 A.done()

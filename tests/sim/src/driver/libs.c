@@ -123,11 +123,14 @@ void libs_load(void)
 	if (!opt.no_torch)
 		load_torch();
 	if (opt.mindspore) {
-		h = open_lib("libmindspore_memory_pool.so", 1);
+		h = open_lib("libmindspore_ascend_res_manager.so", 1);
 		GET(h, ms_init, "sim_ms_init");
 		GET(h, ms_alloc, "sim_ms_alloc");
 		GET(h, ms_free, "sim_ms_free");
+		GET(h, ms_alloc_list, "sim_ms_alloc_list");
 		GET(h, ms_free_part, "sim_ms_free_part");
+		GET(h, ms_record_event, "sim_ms_record_event");
+		GET(h, ms_sync_events, "sim_ms_sync_events");
 	}
 	if (opt.hccl) {
 		h = open_lib("libhccl.so", 1);

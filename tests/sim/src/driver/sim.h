@@ -90,7 +90,10 @@ struct libs {
 	int (*ms_init)(int, const char *);
 	void *(*ms_alloc)(int, size_t, uint32_t);
 	void (*ms_free)(int, void *);
-	int (*ms_free_part)(void **, size_t);
+	int (*ms_alloc_list)(int, const size_t *, size_t, uint32_t, void **);
+	void (*ms_free_part)(void **, size_t, void **, const size_t *, size_t);
+	void (*ms_record_event)(void *);
+	void (*ms_sync_events)(void);
 	/* libhccl.so, libatb.so */
 	int (*HcclCommInitRootInfo)(uint32_t, const void *, uint32_t, void **);
 	int (*HcclAllReduce)(void *, void *, uint64_t, int, int, void *, void *);

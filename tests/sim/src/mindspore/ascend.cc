@@ -2,6 +2,7 @@
 /* The concrete pools: device memory mapped piecewise or in GiB, pinned host, plain host. */
 #include "pool.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
@@ -64,8 +65,12 @@ struct PhysicalProp {
 	uint64_t reserve;
 };
 
-constexpr size_t kGranule = 2UL << 20;
 constexpr size_t kBlock = 1UL << 30;
+
+/* Physical handles that are mapped, of all pools. */
+struct Mapped {
+	size_t granule = 2UL << 20, handles = 0;
+} mapped;
 
 /* The default: one reservation of the whole device, then 2 MiB handles. */
 class VmmAllocator : public MemBufAllocator
@@ -78,7 +83,8 @@ class VmmAllocator : public MemBufAllocator
       protected:
 	void *Expand(size_t size, size_t *got) override
 	{
-		size_t left = 0, whole = 0, n = (size + kGranule - 1) / kGranule * kGranule;
+		size_t left = 0, whole = 0, g = mapped.granule;
+		size_t n = (size + g - 1) / g * g;
 		PhysicalProp prop = { 0, 0, 4, static_cast<uint32_t>(device_), 1, 0 };
 
 		if (!base_) {
@@ -91,11 +97,13 @@ class VmmAllocator : public MemBufAllocator
 			return nullptr;
 		char *p = static_cast<char *>(base_) + at_;
 
-		for (size_t i = 0; i < n; i += kGranule) {
+		for (size_t i = 0; i < n; i += g) {
 			void *h = nullptr;
 
-			if (Api().physical(&h, kGranule, &prop, 0) ||
-			    Api().map(p + i, kGranule, 0, h, 0))
+			if (Api().physical(&h, g, &prop, 0))
+				return nullptr;
+			mapped.handles++;
+			if (Api().map(p + i, g, 0, h, 0))
 				return nullptr;
 		}
 		at_ += n;
@@ -154,20 +162,41 @@ class HostAllocator : public MemBufAllocator
 namespace ascend
 {
 
-class BACKEND_EXPORT DefaultAscendMemoryPool : public AbstractDynamicMemPool
+/* What the pools of the device have in common. */
+class BACKEND_EXPORT AbstractAscendMemoryPoolSupport : virtual public DynamicMemPool
 {
       public:
-	explicit DefaultAscendMemoryPool(MemBufAllocator *a, int device)
-	    : AbstractDynamicMemPool(a, device)
+	explicit AbstractAscendMemoryPoolSupport(bool vmm) : vmm_(vmm)
+	{
+	}
+	size_t GetVmmUsedMemSize() const override;
+
+      private:
+	bool vmm_;
+};
+
+/* The released one is too long to be copied into its virtual thunk. */
+__attribute__((noinline)) size_t AbstractAscendMemoryPoolSupport::GetVmmUsedMemSize() const
+{
+	return vmm_ ? mapped.handles * mapped.granule : 0;
+}
+
+class BACKEND_EXPORT DefaultAscendMemoryPool : public AbstractAscendMemoryPoolSupport,
+					       public AbstractDynamicMemPool
+{
+      public:
+	DefaultAscendMemoryPool(MemBufAllocator *a, int device, bool vmm)
+	    : AbstractAscendMemoryPoolSupport(vmm), AbstractDynamicMemPool(a, device)
 	{
 	}
 };
 
-class BACKEND_EXPORT BestFitAscendMemoryPool : public DynamicMemPoolBestFit
+class BACKEND_EXPORT BestFitAscendMemoryPool : public AbstractAscendMemoryPoolSupport,
+					       public DynamicMemPoolBestFit
 {
       public:
-	explicit BestFitAscendMemoryPool(MemBufAllocator *a, int device)
-	    : DynamicMemPoolBestFit(a, device)
+	BestFitAscendMemoryPool(MemBufAllocator *a, int device, bool vmm)
+	    : AbstractAscendMemoryPoolSupport(vmm), DynamicMemPoolBestFit(a, device)
 	{
 	}
 	bool OnDevice() const override
@@ -222,19 +251,20 @@ using namespace mindspore::device;
 /* conf: the value of MS_ALLOC_CONF or NULL; "older_pool:true", "enable_vmm:false" */
 extern "C" BACKEND_EXPORT int sim_ms_init(int device, const char *conf)
 {
+	bool vmm = !has(conf, "enable_vmm:false");
 	MemBufAllocator *a;
 	int rc = Api().setDevice(device);
 
 	if (rc)
 		return rc;
-	if (has(conf, "enable_vmm:false"))
-		a = new BlockAllocator;
-	else
+	if (vmm)
 		a = new VmmAllocator(device);
-	if (has(conf, "older_pool:true"))
-		pools[0] = new ascend::BestFitAscendMemoryPool(a, device);
 	else
-		pools[0] = new ascend::DefaultAscendMemoryPool(a, device);
+		a = new BlockAllocator;
+	if (has(conf, "older_pool:true"))
+		pools[0] = new ascend::BestFitAscendMemoryPool(a, device, vmm);
+	else
+		pools[0] = new ascend::DefaultAscendMemoryPool(a, device, vmm);
 	pools[1] = new ascend::AscendPinMemPool(new PinAllocator);
 	pools[2] = new cpu::CPUMemoryPool(new HostAllocator);
 	return 0;
@@ -250,13 +280,35 @@ extern "C" BACKEND_EXPORT void sim_ms_free(int pool, void *p)
 	pools[pool]->FreeTensorMem(p);
 }
 
-/* Bulk free, as at the end of a graph (newer pool only). */
-extern "C" BACKEND_EXPORT int sim_ms_free_part(void **p, size_t n)
+/* One piece of memory cut into n blocks; 0, or 1 when there is none. */
+extern "C" BACKEND_EXPORT int sim_ms_alloc_list(int pool, const size_t *sizes, size_t n,
+						uint32_t stream, void **out)
 {
-	auto *pool = dynamic_cast<AbstractDynamicMemPool *>(pools[0]);
+	auto v = pools[pool]->AllocContinuousTensorMem(std::vector<size_t>(sizes, sizes + n),
+						       stream);
 
-	if (!pool)
+	if (v.size() != n)
 		return 1;
-	pool->DoFreePartTensorMems(std::vector<void *>(p, p + n), {}, {});
+	std::copy(v.begin(), v.end(), out);
 	return 0;
+}
+
+/* Bulk free, as at the end of a graph, of which parts are kept. */
+extern "C" BACKEND_EXPORT void sim_ms_free_part(void **p, size_t n, void **keep,
+						const size_t *sizes, size_t n_keep)
+{
+	pools[0]->FreePartTensorMems(std::vector<void *>(p, p + n),
+				     std::vector<void *>(keep, keep + n_keep),
+				     std::vector<size_t>(sizes, sizes + n_keep));
+}
+
+/* A stream uses the block until events are synchronised. */
+extern "C" BACKEND_EXPORT void sim_ms_record_event(void *p)
+{
+	pools[0]->RecordEvent(p);
+}
+
+extern "C" BACKEND_EXPORT void sim_ms_sync_events(void)
+{
+	pools[0]->SyncAllEvents();
 }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <unordered_map>
@@ -30,6 +31,14 @@ struct MemBuf {
 	void *addr_;
 	uint32_t stream_id_;
 	bool used_;
+	bool event_; /* a stream may still use it: freed when events are synchronised */
+	bool waits_; /* and it was to be freed meanwhile */
+};
+
+/* The pool's own account; one object a pool, in the older one of two parts. */
+struct MemStat {
+	size_t used_size_, peak_size_;
+	size_t alloc_size_, custom_alloc_size_;
 };
 
 /* Where the bytes of a pool come from. */
@@ -39,7 +48,18 @@ class MemBufAllocator
 	MemBuf *Malloc(size_t size, uint32_t stream);
 	MemBuf *Find(void *addr);
 	void Free(MemBuf *b);
-	size_t used = 0, total = 0;
+	/* Cuts a used block: behind `size` bytes of it another used one begins, which is returned.
+	 */
+	MemBuf *Cut(MemBuf *b, size_t size);
+	/* Exactly these bytes, out of an idle block; NULL: they are in none. */
+	MemBuf *Take(void *addr, size_t size);
+	std::vector<MemBuf *> Waiting() const;
+	/* Bytes mapped of an address range; 0: none is used. */
+	virtual size_t Mapped() const
+	{
+		return 0;
+	}
+	size_t total = 0;
 	virtual ~MemBufAllocator() = default;
 
       protected:
@@ -72,8 +92,15 @@ class BACKEND_EXPORT DynamicMemPool
 	virtual std::vector<DeviceMemPtr> AllocContinuousTensorMem(const std::vector<size_t> &sizes,
 								   uint32_t stream_id);
 	virtual void FreeTensorMem(const DeviceMemPtr &addr) = 0;
+	virtual void FreePartTensorMems(const std::vector<DeviceMemPtr> &free_addrs,
+					const std::vector<DeviceMemPtr> &keep_addrs,
+					const std::vector<size_t> &keep_sizes) = 0;
+	virtual void RecordEvent(const DeviceMemPtr &addr) = 0;
+	virtual void SyncAllEvents() = 0;
 	virtual size_t TotalMemStatistics() const = 0;
 	virtual size_t TotalUsedMemStatistics() const = 0;
+	/* What is mapped of an address range; 0: the pool has none. */
+	virtual size_t GetVmmUsedMemSize() const;
 };
 
 class BACKEND_EXPORT AbstractDynamicMemPool : virtual public DynamicMemPool
@@ -83,7 +110,14 @@ class BACKEND_EXPORT AbstractDynamicMemPool : virtual public DynamicMemPool
 	~AbstractDynamicMemPool() override;
 	DeviceMemPtr AllocTensorMem(size_t size, bool from_persistent, bool need_recycle,
 				    uint32_t stream_id) override;
+	std::vector<DeviceMemPtr> AllocContinuousTensorMem(const std::vector<size_t> &sizes,
+							   uint32_t stream_id) override;
 	void FreeTensorMem(const DeviceMemPtr &addr) override;
+	void FreePartTensorMems(const std::vector<DeviceMemPtr> &free_addrs,
+				const std::vector<DeviceMemPtr> &keep_addrs,
+				const std::vector<size_t> &keep_sizes) override;
+	void RecordEvent(const DeviceMemPtr &addr) override;
+	void SyncAllEvents() override;
 	size_t TotalMemStatistics() const override;
 	size_t TotalUsedMemStatistics() const override;
 	std::pair<MemBuf *, MemBufAllocator *> AllocMemBuf(size_t align_size, bool from_persistent,
@@ -96,6 +130,7 @@ class BACKEND_EXPORT AbstractDynamicMemPool : virtual public DynamicMemPool
       private:
 	MemBufAllocator *allocator_;
 	int device_;
+	std::shared_ptr<MemStat> mem_stat_;
 	std::mutex lock_;
 };
 
@@ -109,6 +144,13 @@ class BACKEND_EXPORT DynamicMemPoolBestFit : virtual public DynamicMemPool
 	std::vector<DeviceMemPtr> AllocContinuousTensorMem(const std::vector<size_t> &sizes,
 							   uint32_t stream_id) override;
 	void FreeTensorMem(const DeviceMemPtr &addr) override;
+	void FreePartTensorMems(const std::vector<DeviceMemPtr> &free_addrs,
+				const std::vector<DeviceMemPtr> &keep_addrs,
+				const std::vector<size_t> &keep_sizes) override;
+	void FreeTensorMemInner(const DeviceMemPtr &addr);
+	void KeepTensorMemByAddr(const DeviceMemPtr &addr, size_t size);
+	void RecordEvent(const DeviceMemPtr &addr) override;
+	void SyncAllEvents() override;
 	size_t TotalMemStatistics() const override;
 	size_t TotalUsedMemStatistics() const override;
 	/* The truth tells host pools from device pools; a tracer has the type's name. */
@@ -118,6 +160,8 @@ class BACKEND_EXPORT DynamicMemPoolBestFit : virtual public DynamicMemPool
 	MemBufAllocator *allocator_;
 	int device_;
 	std::mutex lock_;
+	std::shared_ptr<MemStat> persistent_, common_;
+	DeviceMemPtr Give(size_t size, uint32_t stream_id);
 };
 
 } // namespace device
