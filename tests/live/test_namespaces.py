@@ -146,7 +146,7 @@ class Namespaces(BasicTest):
     def inside(self, name, truth, *between):
         """A shell in PID namespaces of its own: starts a job, traces it, prints the job's PID there."""
         libs = ':'.join(sim(d) for d in ('cann/lib64', 'torch/lib', 'torch_npu_c/lib', 'mindspore/lib'))
-        script = (f'{sim("sim-train")} --seconds 6 --rate 400 --quiet & job=$!; sleep 1; '
+        script = (f'{sim("sim-train")} --seconds {LONG} --rate 400 --quiet & job=$!; sleep 1; '
                   f'{memtap()} record -p $job -d 1.2 -o {self.path(name + ".d")} '
                   f'--summary-json {self.path(name + ".json")}; echo TRACED $job; kill $job; wait $job')
         return Process(self, name, ['unshare', '-p', '-f', '--mount-proc', *between, 'bash', '-c', script],
@@ -154,7 +154,10 @@ class Namespaces(BasicTest):
 
     def rows_of(self, name):
         import readers
-        return readers.read_csv(readers.dump_of(self.path(name + '.d'), 'csv'))
+        dump = readers.dump_of(self.path(name + '.d'), 'csv')
+        with open(self.path(name + '.err')) as f:
+            self.assertIsNotNone(dump, f.read())
+        return readers.read_csv(dump)
 
     def test_same_numbers_in_two_namespaces(self):
         """A PID of a foreign namespace is nobody's, however equal the number."""
