@@ -30,7 +30,8 @@ MACHINE = {'amd64': 'x86_64', 'arm64': 'aarch64'}
 # libtorch_npu.so of tests/sim by variant: generation, layout of the record, calls of the report function,
 # are malloc and free of the allocator to be found?
 DERIVED = {
-    'a': ('report', 'A', 3, True), 'b': ('report', 'B', 6, True), 'c': ('report', 'C', 8, True),
+    'a': ('report', 'A', 3, True), 'b': ('report', 'B', 6, True),
+    'b_rc2': ('report', 'B', 6, False), 'c': ('report', 'C', 8, True),
     'c_symtab': ('report', 'C', 8, True), 'stripped': ('report', 'C', 8, True),
     'c10': ('c10', None, None, False), 'none': ('none', None, None, True),
     'opaque': ('none', None, None, False), 'opaque_c': ('report', 'C', 8, False),
@@ -44,7 +45,7 @@ RETURNS = {'main': {'halMemAlloc': 'uretprobe', 'aclrtSetDevice': 'uretprobe', '
                     'mstxMarkA': '-', 'reportMemoryDataToNpuProfiler': '-'}}
 RETURNS['ranks'] = RETURNS['main']
 # Functions for marks of the modules mstx and torch_npu._C of tests/sim.
-METHODS = 20
+METHODS = 11
 RETURNS['python'] = RETURNS['main']
 
 
@@ -98,7 +99,7 @@ class Words:
         self.check('off', {**machine, **rights, **BASIC, **dict.fromkeys(OPTIONAL, OFF), **loads}, CAN, '0')
         self.check('nobody', {**machine, **dict.fromkeys(RIGHTS, 'no'), **BASIC, **dict.fromkeys(OPTIONAL, DENIED),
                               'BPF ring buffer': DENIED, 'perf uprobes': 'not permitted: Permission denied',
-                              'more emulated instructions': 'not known: takes perf uprobes'}, CANNOT, '1')
+                              'more emulated instructions': 'not known: takes a probe of memtap itself'}, CANNOT, '1')
         self.equal('processes with NPU libraries while a job runs',
                    self.json('main.check.json')['processes with NPU libraries'], '1')
 
@@ -153,7 +154,8 @@ class Words:
             self.equal(f'{run}: return of {symbol}', returns.get(symbol), by)
         if run == 'python':
             tables = [p for f in files for p in f['probes'] if p['found_by'] == 'method table' and p['state'] == state]
-            self.equal('python: methods found in the two modules', len(tables), METHODS)
+            # At least: a module stands there in more than one copy.
+            self.equal('python: all methods of the two modules found', len(tables) >= METHODS, True)
         self.probes_text(run, files)
         return len(verdicts), sum(v == 'emulated' for v in verdicts.values())
 
