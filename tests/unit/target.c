@@ -308,7 +308,7 @@ Test(mapwatch, notices_and_their_loss)
 {
 	struct mapwatch *w;
 	struct map_gap gap;
-	uint64_t before, after;
+	uint64_t before, after, lost;
 	size_t n = 0;
 	cpu_set_t one;
 	int fd, err = mapwatch__open(&w, 0);
@@ -335,12 +335,13 @@ Test(mapwatch, notices_and_their_loss)
 	mapwatch__read(w, count_mine, &n, &gap);
 	cr_expect(n > 100 && n < 4000, "%zu", n);
 	cr_expect(gap.missing);
-	cr_expect_eq(gap.lost, 0);
+	lost = gap.lost; /* not 0 when another process's shorter record had room again */
 	cr_expect(gap.since > before && gap.since < after);
 	/* How many comes with the next one; that they are missing is not said twice. */
 	map_times(fd, 1);
 	mapwatch__read(w, count_mine, &n, &gap);
-	cr_expect_geq(n + gap.lost, 4001, "%zu + %" PRIu64, n, gap.lost);
+	lost += gap.lost;
+	cr_expect_geq(n + lost, 4001, "%zu + %" PRIu64, n, lost);
 	cr_expect(!gap.missing);
 	map_times(fd, 1);
 	mapwatch__read(w, count_mine, &n, &gap);
