@@ -66,6 +66,8 @@ def test_workspace_queue_2(bench):
 
 def test_workspace_growth(bench):
     """Several sizes, streams and devices: blocks grow, empty_cache takes them."""
+    if not bench.knows('NPUWorkspaceAllocator'):
+        raise Skip(f'{bench.version()} has no workspace allocator')
     env = {**SIZES, 'TASK_QUEUE_ENABLE': 2}
     r = bench.traced('workspaces', env=env)
     note = everything(r)

@@ -19,8 +19,9 @@ def main():
     A.ready()
     n = 0
     for how, epochs in (('fork', 2), ('spawn', 1)):
-        loader = torch.utils.data.DataLoader(Data(), batch_size=8, num_workers=2, pin_memory=True,
-                                             persistent_workers=True, multiprocessing_context=how)
+        loader = torch.utils.data.DataLoader(
+            Data(), batch_size=8, num_workers=2, pin_memory=True, pin_memory_device='npu',
+            persistent_workers=True, multiprocessing_context=how)
         for _ in range(epochs):
             for x, y in loader:
                 model(x.npu(non_blocking=True)).sum().backward()
