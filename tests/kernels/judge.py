@@ -23,7 +23,8 @@ RUNS = {
     'acl': dict(least=1000, kinds=('MALLOC HAL', 'FREE HAL', 'MALLOC HOST_PINNED', 'FREE HOST_PINNED')),
     'none': dict(layout='none', least=500, kinds=('MALLOC PTA', 'FREE PTA', 'FREE HAL')),
     'mindspore': dict(least=100, kinds=('MALLOC MINDSPORE', 'FREE MINDSPORE')),
-    'python': dict(least=100, named='python step', kinds=('MSTX Mark', 'MSTX Range_start', 'MSTX Range_end', 'MALLOC PTA')),
+    'python': dict(least=100, named='python step', kinds=('MSTX Mark', 'MSTX Range_start', 'MSTX Range_end',
+                                                          'MALLOC PTA')),
     'middle': dict(layout='a', least=100, from_start=False, kinds=('MALLOC PTA', 'FREE PTA')),
     'plain': dict(layout='c', least=500, kinds=('MALLOC PTA', 'FREE PTA', 'MALLOC HAL')),
 }
@@ -72,8 +73,7 @@ def main(release, arch, out, root):
         bad += [f'{run}: {p}' for p in problems]
     for run, state in (('main', 'found'), ('ranks', 'attached'), ('python', 'found')):
         with open(os.path.join(out, run + '.json')) as f:
-            sites, emulated = words.probes(run, state, json.load(f))
-        print(f'     {run}: {sites} sites, {emulated} of them emulated as foretold')
+            print(f'     {run}: {words.probes(run, state, json.load(f))}')
     bad += words.bad
     for b in bad[:20]:
         print('     ' + b[:300])
