@@ -25,6 +25,9 @@ def of_process(r, pid, account):
     part.rows = [x for x in r.rows if x['pid'] == pid]
     part.truth = [t for t in r.truth if t['pid'] == pid]
     part.account = account
+    # The ranks of a launcher share its stderr; a thread's lines are its process's.
+    others = {str(x['tid']) for x in r.rows if x['pid'] != pid}
+    part.said = ''.join(x for x in r.said.splitlines(True) if x.split('] ', 1)[-1].split(' ', 1)[0] not in others)
     return part
 
 
@@ -85,10 +88,10 @@ def test_launcher(bench):
     for path in glob.glob(glob.escape(truth) + '.*'):
         with open(path, encoding='utf-8') as f:
             r.truth += [json.loads(x) for x in f]
+    r.said = rec.process.text('err')
     notes = []
     for k in range(RANKS):
         with open(f'{account}.{k}', encoding='utf-8') as f:
             own = json.load(f)
-        r.said = ''.join(x for x in rec.process.text('err').splitlines(True))
         notes.append(rank(of_process(r, own['pid'], own), k, True))
     return ' | '.join(notes)

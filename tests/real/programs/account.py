@@ -53,8 +53,11 @@ def save(data):
 
 
 class Account:
-    def __init__(self, devices=1, history=True, early=False):
-        """early: the history runs before the first allocation, not from READY on."""
+    def __init__(self, devices=1, history=True, early=False, only=None):
+        """
+        early: the history runs before the first allocation, not from READY on. only: the device that
+        this process uses; generation 5.0 has streams on the one that is set when it starts.
+        """
         import torch
         import torch_npu
         self.torch, self.npu = torch, torch_npu.npu
@@ -63,11 +66,13 @@ class Account:
         self.with_log = history and not self.with_history
         self.data = {'ops': [], 'marks': [], 'clear': [], 'pid': os.getpid()}
         torch.manual_seed(1)
+        if only is not None:
+            self.npu.set_device(only)
         self.npu.init()
         self.recording = False
         if early:
             self.record()
-        for d in range(devices):
+        for d in range(devices) if only is None else [only]:
             torch.empty(1, device=f'npu:{d}')
         self.npu.synchronize()
         self.npu.empty_cache()

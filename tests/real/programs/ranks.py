@@ -7,13 +7,12 @@ import account
 rank, size = int(os.environ['RANK']), int(os.environ['WORLD_SIZE'])
 if 'TORCHELASTIC_RUN_ID' in os.environ:  # the launcher's ranks share an environment
     os.environ['REAL_OUT'] += f'.{rank}'
-A = account.Account(devices=size, early='REAL_WAIT' not in os.environ)
+A = account.Account(devices=size, early='REAL_WAIT' not in os.environ, only=rank)
 torch = A.torch
 import torch.distributed as dist  # noqa: E402
 import torch.nn.parallel.distributed as ddp  # noqa: E402
 
 device = f'npu:{rank}'
-A.npu.set_device(device)
 A.ready()
 dist.init_process_group('hccl')
 x = torch.full((1 << 18,), rank + 1.0).to(device)
