@@ -143,10 +143,10 @@ class Calls(BasicTest):
         self.assertTrue(any('python step' in n for n in names), names)
 
     def test_python_middle(self):
-        job = self.python('--steps', 14000, '--layers', 1)
+        job = self.python('--steps', 10 ** 9, '--layers', 1)
         self.pause(0.3)
         result = self.record('-p', job.pid, '-d', 0.4).ended()
-        job.finish(60)
+        self.stop(job)
         self.agree(result, job, from_start=False)
 
     def test_other_user(self):

@@ -8,6 +8,7 @@ import argparse
 import ctypes
 import os
 import random
+import signal
 import sys
 import sysconfig
 import threading
@@ -46,6 +47,9 @@ def restart_with_libraries(a):
     if a.truth:
         os.environ['SIM_TRUTH'] = a.truth
     os.execv(sys.executable, [sys.executable] + sys.argv)
+
+
+stopping = threading.Event()  # SIGTERM: no further step, as in sim-train
 
 
 class Stack:
@@ -155,6 +159,8 @@ def worker(s, a, rank, index, out):
         out.append('no device')
         return
     for step in range(a.steps):
+        if stopping.is_set():
+            break
         if s.mstx:
             r = s.mstx.range_start('step start', None)
         else:
@@ -195,6 +201,7 @@ def run(a, rank):
 def main():
     a = arguments()
     restart_with_libraries(a)
+    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     print('READY', os.getpid(), flush=True)
     if a.wait:
         sys.stdin.readline()
