@@ -87,7 +87,8 @@ class Machine:
         self.disk, self.socket = self.work + '/exchange', self.work + '/qmp'
         with open(self.disk, 'wb') as f:
             f.truncate(EXCHANGE)
-        argv = [EMULATOR, *OPTIONS, '-kernel', folder + '/vmlinuz', '-initrd', folder + '/initrd.gz',
+        # It ends with this process, however that ends.
+        argv = ['setpriv', '--pdeathsig', 'KILL', EMULATOR, *OPTIONS, '-kernel', folder + '/vmlinuz', '-initrd', folder + '/initrd.gz',
                 '-append', 'console=ttyAMA0 quiet loglevel=1 panic=-1', '-qmp', f'unix:{self.socket},server=on,wait=off']
         for name, path, more in (('root', folder + '/root.img', ',readonly=on'), ('exchange', self.disk, '')):
             argv += ['-drive', f'if=none,id={name},format=raw,cache=unsafe,file={path}{more}',
