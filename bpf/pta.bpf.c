@@ -9,6 +9,7 @@
 SEC("uprobe")
 int pta_report(struct pt_regs *ctx)
 {
+	__u64 usage[7];
 	struct mt_pta *r;
 	struct probe p;
 
@@ -16,20 +17,18 @@ int pta_report(struct pt_regs *ctx)
 		return 0;
 	stat_inc(&p, entry);
 	stat_inc(&p, seen);
-	r = bpf_ringbuf_reserve(&events, sizeof(*r), 0);
-	if (!r) {
-		__u16 head = 0;
-
-		(void)user_read(&head, sizeof(head), ctx_arg(ctx, 0, p.sp));
-		probe__lose(&p, MT_LOSS_RING, head >> 8);
-		return 0;
-	}
-	if (user_read(r->raw, 56, ctx_arg(ctx, 0, p.sp))) {
-		bpf_ringbuf_discard(r, BPF_RB_NO_WAKEUP);
+	/* Before there is a record, which must not wait for a page (user_str). */
+	if (user_read(usage, sizeof(usage), ctx_arg(ctx, 0, p.sp))) {
 		probe__lose(&p, MT_LOSS_FAULT, -1);
 		return 0;
 	}
+	r = bpf_ringbuf_reserve(&events, sizeof(*r), 0);
+	if (!r) {
+		probe__lose(&p, MT_LOSS_RING, (__s8)(usage[0] >> 8));
+		return 0;
+	}
 	hdr__fill(&r->h, &p, MT_REC_PTA, sizeof(*r), p.now);
+	__builtin_memcpy(r->raw, usage, sizeof(usage));
 	EMIT_SUBMIT(&p, r);
 	return 0;
 }
@@ -51,7 +50,7 @@ int c10_report(struct pt_regs *ctx)
 	stat_inc(&p, seen);
 	r = bpf_ringbuf_reserve(&events, sizeof(*r), 0);
 	if (!r) {
-		probe__lose(&p, MT_LOSS_RING, (dev >> 8) & 0xff);
+		probe__lose(&p, MT_LOSS_RING, (__s8)(dev >> 8));
 		return 0;
 	}
 	hdr__fill(&r->h, &p, MT_REC_PTA, sizeof(*r), p.now);

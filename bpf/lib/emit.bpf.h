@@ -8,11 +8,14 @@
 /*
  * A due record has no room or no data. Adds to `losses` on this CPU; an atomic
  * add although the value is per CPU: programs are preemptible since 6.0, a
- * second probe can run here in between.
+ * second probe can run here in between. The target chooses the device: one that no
+ * host has is none, or the table would fill with them.
  */
 static __always_inline void probe__lose_n(struct probe *p, __u16 reason, __s32 device, __u64 n)
 {
-	struct mt_loss_key k = { .site = p->site_no, .reason = reason, .device = device };
+	struct mt_loss_key k = { .site = p->site_no,
+				 .reason = reason,
+				 .device = (__u32)device < MT_LOSS_DEVICES ? device : -1 };
 	struct mt_loss_val fresh = {}, *v;
 
 	__sync_fetch_and_add(&p->stat->lost, n);
@@ -21,7 +24,7 @@ static __always_inline void probe__lose_n(struct probe *p, __u16 reason, __s32 d
 		bpf_map_update_elem(&losses, &k, &fresh, BPF_NOEXIST);
 		v = bpf_map_lookup_elem(&losses, &k);
 		if (!v)
-			return; /* still in stat->lost: reason "unlisted" in the summary */
+			return; /* still in stat->lost: told as "unlisted" */
 	}
 	if (!v->first)
 		v->first = p->now;
@@ -87,32 +90,39 @@ static __always_inline void emit_call(struct probe *p, __u64 time, const struct 
 	EMIT_SUBMIT(p, c);
 }
 
-/* Text at `addr` into a record of type T (mt_call_name or mt_call_msg). */
-#define EMIT_CALL_TEXT(T, p, time, f, rc, addr)                                  \
-	do {                                                                     \
-		struct T *r_;                                                    \
-		long n_;                                                         \
-		stat_inc(p, seen);                                               \
-		r_ = bpf_ringbuf_reserve(&events, sizeof(*r_), 0);               \
-		if (!r_) {                                                       \
-			probe__lose(p, MT_LOSS_RING, -1);                        \
-			break;                                                   \
-		}                                                                \
-		hdr__fill(&r_->c.h, p, MT_REC_CALL, sizeof(*r_), time);          \
-		r_->c.begin = (f)->begin;                                        \
-		r_->c.ret = (rc);                                                \
-		r_->c.a[0] = (f)->a[0];                                          \
-		r_->c.a[1] = (f)->a[1];                                          \
-		r_->c.a[2] = (f)->a[2];                                          \
-		r_->c.a[3] = (f)->a[3];                                          \
-		r_->c.a[4] = (f)->a[4];                                          \
-		n_ = (addr) ? user_str(r_->text, sizeof(r_->text), (addr)) : -1; \
-		if (n_ < 0)                                                      \
-			r_->c.h.flags |= MT_F_NOTEXT;                            \
-		else if (n_ == sizeof(r_->text))                                 \
-			r_->c.h.flags |= MT_F_TRUNC;                             \
-		r_->c.h.strlen = n_ > 0 ? n_ - 1 : 0;                            \
-		EMIT_SUBMIT(p, r_);                                              \
+/*
+ * Text at `addr` into a record of type T (mt_call_name or mt_call_msg). It is read
+ * before there is a record, which must not wait for it (user_str).
+ */
+#define EMIT_CALL_TEXT(T, p, time, f, rc, addr)                                        \
+	do {                                                                           \
+		char text_[sizeof(((struct T *)0)->text)] __attribute__((aligned(8))); \
+		__u64 addr_ = (addr);                                                  \
+		struct T *r_;                                                          \
+		long n_;                                                               \
+		stat_inc(p, seen);                                                     \
+		n_ = addr_ ? user_str(text_, sizeof(text_), addr_) : -1;               \
+		r_ = bpf_ringbuf_reserve(&events, sizeof(*r_), 0);                     \
+		if (!r_) {                                                             \
+			probe__lose(p, MT_LOSS_RING, -1);                              \
+			break;                                                         \
+		}                                                                      \
+		hdr__fill(&r_->c.h, p, MT_REC_CALL, sizeof(*r_), time);                \
+		r_->c.begin = (f)->begin;                                              \
+		r_->c.ret = (rc);                                                      \
+		r_->c.a[0] = (f)->a[0];                                                \
+		r_->c.a[1] = (f)->a[1];                                                \
+		r_->c.a[2] = (f)->a[2];                                                \
+		r_->c.a[3] = (f)->a[3];                                                \
+		r_->c.a[4] = (f)->a[4];                                                \
+		if (n_ < 0)                                                            \
+			r_->c.h.flags |= MT_F_NOTEXT;                                  \
+		else                                                                   \
+			__builtin_memcpy(r_->text, text_, sizeof(r_->text));           \
+		if (n_ == sizeof(r_->text))                                            \
+			r_->c.h.flags |= MT_F_TRUNC;                                   \
+		r_->c.h.strlen = n_ > 0 ? n_ - 1 : 0;                                  \
+		EMIT_SUBMIT(p, r_);                                                    \
 	} while (0)
 
 #endif

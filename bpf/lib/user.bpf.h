@@ -35,6 +35,7 @@ static __always_inline __u64 patch_site(void)
 	return v;
 }
 
+/* May wait for a page: not under a reservation, see user_str. */
 static __always_inline int user_read(void *dst, __u32 n, __u64 addr)
 {
 	const void *p = (const void *)addr;
@@ -53,7 +54,12 @@ static __always_inline int user_u64(__u64 addr, __u64 *v)
 	return user_read(v, sizeof(*v), addr);
 }
 
-/* Text with its NUL; length with NUL, or negative. */
+/*
+ * Text with its NUL; length with NUL, or negative. As user_read it may wait for a
+ * page, so never between a reservation in a ring and its end: a record that is not
+ * submitted stops the reader at it, and the target decides how long a fault takes
+ * (userfaultfd, a file system that hangs).
+ */
 static __always_inline long user_str(char *dst, __u32 n, __u64 addr)
 {
 	const char *p = (const char *)addr;

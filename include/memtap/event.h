@@ -76,7 +76,8 @@ enum mt_fn {
 	MT_FN_SET_DEVICE,   /* a0 = logical device */
 	MT_FN_STREAM_ID,    /* a0 = stream, a1 = id */
 	MT_FN_OOM,          /* a0 = size, a1 = flag of the last refused halMemAlloc,
-	                     * a2 = refused calls within the enclosing one */
+	                     * a2 = refused calls within the enclosing one, a3 = enum mt_fn of
+	                     * the refused, a4 = its device or -1 */
 	MT_FN_FUNC_NAME,    /* a0 = handle or stub; text = kernel name */
 	/* runtime launches: a0 = name source (handle, stub or program),
 	 * a1 = stream, a2 = tiling key, a3 = enum mt_name; text = kernel name */
@@ -200,10 +201,13 @@ enum mt_loss {
 	MT_LOSS_MAX
 };
 
+#define MT_LOSS_DEVICES 64 /* losses are told apart by these */
+
 struct mt_loss_key {
 	__u16 site;
 	__u16 reason;
-	__s32 device;  /* physical device, -1 = unknown */
+	__s32 device;  /* as the function counts them: torch_npu's allocator logical ones, all
+			* else physical; -1 = unknown, or none of the first MT_LOSS_DEVICES */
 };
 
 struct mt_loss_val {
@@ -292,6 +296,8 @@ struct mt_guard {
 	__u64 size, flag;   /* of the last of them; MT_GUARD_MS_VMM: bytes mapped, and when */
 	__u32 fn;
 	__u32 segment;      /* MT_GUARD_ALLOC: as torch_npu calls it for a segment */
+	__s32 device;       /* of the last refused call, -1 = unknown */
+	__u32 pad;
 };
 
 _Static_assert(sizeof(struct mt_site) == 24, "site");

@@ -154,14 +154,22 @@ static void *run(void *arg)
 {
 	struct drain *d = arg;
 	struct epoll_event ev;
-	int ep = ring_buffer__epoll_fd(d->events);
+	int ep = ring_buffer__epoll_fd(d->events), ready;
+	size_t before;
 
 	/* It needs little, and a full ring is a loss: it must not wait for the traced threads. */
 	thread__nice(-10);
 	while (!__atomic_load_n(&d->stop, __ATOMIC_ACQUIRE)) {
 		/* Producers wake us only when much waits: the timeout is the rule. */
-		(void)epoll_wait(ep, &ev, 1, POLL_MS);
+		ready = epoll_wait(ep, &ev, 1, POLL_MS);
+		before = d->in_batch;
 		consume(d);
+		/*
+		 * The first record is still being written, perhaps by a thread that does
+		 * not run now: there is something until it has ended.
+		 */
+		if (ready && d->in_batch == before)
+			usleep(POLL_MS * 1000);
 	}
 	return NULL;
 }
