@@ -151,8 +151,9 @@ static __always_inline void acl_alloc_leave(struct pt_regs *ctx, __u32 session)
 		f.a[1] = g->flag;
 		f.a[2] = g->refused;
 		f.a[3] = g->fn;
+		f.a[4] = (__u32)g->device;
 		stat_inc(&p, entry);
-		emit_call(&p, p.now, &f, ret, g->flag & 0x3ff);
+		emit_call(&p, p.now, &f, ret, g->device);
 	}
 	guard__drop(&p, MT_GUARD_ALLOC);
 }

@@ -10,7 +10,8 @@
  * the enclosing call, which reports it if it fails too; without one, the
  * record of the refused call says so (a[0] = MT_REFUSED_ALONE).
  */
-static __always_inline void note_refusal(struct probe *p, struct mt_inflight *f, __u64 flag)
+static __always_inline void note_refusal(struct probe *p, struct mt_inflight *f, __u64 flag,
+					 __s32 device)
 {
 	struct mt_guard *g = guard__around(p, MT_GUARD_ALLOC);
 
@@ -22,6 +23,7 @@ static __always_inline void note_refusal(struct probe *p, struct mt_inflight *f,
 	g->refused++;
 	g->size = f->a[1];
 	g->flag = flag;
+	g->device = device;
 	g->fn = p->site->fn;
 }
 
@@ -57,7 +59,7 @@ static __always_inline void hal_alloc_leave(struct pt_regs *ctx, __u32 session)
 	ret = (__s32)CTX_RC(ctx);
 	dev = f.a[2] & 0x3ff;
 	if (ret == DRV_OUT_OF_MEMORY) {
-		note_refusal(&p, &f, f.a[2]);
+		note_refusal(&p, &f, f.a[2], dev);
 	} else if (ret) {
 		f.a[0] = 0;
 	} else if (user_u64(f.a[0], &f.a[0])) {
@@ -103,7 +105,7 @@ static __always_inline void hal_create_leave(struct pt_regs *ctx, __u32 session)
 	ret = (__s32)CTX_RC(ctx);
 	dev = (__s32)(f.a[2] >> 32);
 	if (ret == DRV_OUT_OF_MEMORY) {
-		note_refusal(&p, &f, f.a[2] >> 32);
+		note_refusal(&p, &f, f.a[2] >> 32, dev);
 	} else if (ret) {
 		f.a[0] = 0;
 	} else if (user_u64(f.a[0], &f.a[0])) {

@@ -395,7 +395,7 @@ int ms_part_r(struct pt_regs *ctx)
 	name__read(&name, obj);
 	if (n < 0) {
 		n = 1;
-		reason = MT_LOSS_FAULT;
+		bufs = 0; /* no such vector: the first read fails, and is told so */
 	}
 	/* One for each kept part, one for the end. */
 	__sync_fetch_and_add(&p.stat->entry, n + 1);

@@ -195,6 +195,8 @@ Test(decode, frees)
 
 Test(decode, acl)
 {
+	struct mt_call oom =
+		call_of(MT_FN_OOM, 1ULL << 36, F_MODULE(7) | 1, 4, MT_FN_HAL_CREATE);
 	struct event e = decode(MT_FN_ACL_INIT, 0, 0, 0, 0);
 
 	cr_expect_eq(e.kind, EV_ACL_INIT);
@@ -207,13 +209,16 @@ Test(decode, acl)
 	cr_expect_eq(e.kind, EV_STREAM_ID);
 	cr_expect_eq(e.stream, 0xabc);
 	cr_expect_eq(e.stream_id, 9);
-	e = decode(MT_FN_OOM, 1ULL << 36, F_MODULE(7) | 2, 4, MT_FN_HAL_CREATE);
+	oom.a[4] = 2;
+	e = decoded(&oom);
 	cr_expect_eq(e.kind, EV_OOM);
 	cr_expect_eq(e.size, 1LL << 36);
-	cr_expect_eq(e.hal_flag, F_MODULE(7) | 2);
+	cr_expect_eq(e.hal_flag, F_MODULE(7) | 1);
 	cr_expect_eq(e.refused, 4);
 	cr_expect_eq(e.device, 2);
 	cr_expect_eq(e.fn, MT_FN_HAL_CREATE);
+	oom.a[4] = UINT32_MAX; /* whatever the flag says */
+	cr_expect_eq(decoded(&oom).device, -1);
 	e = decode(MT_FN_FUNC_NAME, 0x55, 0, 0, 0);
 	cr_expect_eq(e.kind, EV_FUNC_NAME);
 	cr_expect_eq(e.addr, 0x55);

@@ -175,15 +175,29 @@ void drain__free(struct drain *d);
 
 struct loss {
 	unsigned int site;
-	enum mt_loss reason;
-	int32_t device;
-	unsigned int cpu;
+	unsigned int reason; /* enum mt_loss, or LOSS_UNLISTED */
+	int32_t device; /* of the driver or as the process sees them: loss__is_physical */
+	unsigned int cpu; /* or LOSS_ANY_CPU */
 	uint64_t count, first, last; /* first, last: boot time */
 };
 
+#define LOSS_UNLISTED MT_LOSS_MAX /* the table of losses was full: only the sum is known */
+#define LOSS_ANY_CPU UINT32_MAX
+
 /* All losses so far, by CPU; malloced array of *n. 0 or -errno. */
 int losses__read(int map_fd, struct loss **out, size_t *n);
-const char *loss__reason(enum mt_loss reason);
+/*
+ * The same, and what each of the sites 1 to sites - 1 has lost beyond the list, from
+ * `first` to `last`. Not while programs run: they count before they list.
+ */
+int losses__read_all(int losses_fd, int stats_fd, unsigned int sites, uint64_t first, uint64_t last,
+		     struct loss **out, size_t *n);
+/* How many of the `lost` records of a site are not in the list. */
+uint64_t losses__unlisted(const struct loss *list, size_t n, unsigned int site, uint64_t lost);
+/* Does a function (enum mt_fn) count devices as the driver does, and not as its process sees them?
+ */
+bool loss__is_physical(unsigned int fn);
+const char *loss__reason(unsigned int reason);
 
 /* Sums over CPUs of one site. 0 or -errno. */
 int site_stat__read(int map_fd, unsigned int site, struct mt_site_stat *sum);

@@ -98,7 +98,7 @@ static void from_call(const struct mt_call *c, struct event *e)
 		e->hal_flag = c->a[1];
 		e->refused = (uint32_t)c->a[2];
 		e->fn = (uint16_t)c->a[3];
-		e->device = FLAG_DEVICE(c->a[1]);
+		e->device = (int32_t)c->a[4];
 		break;
 	case MT_FN_FUNC_NAME:
 		e->kind = EV_FUNC_NAME;

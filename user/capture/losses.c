@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *loss__reason(enum mt_loss reason)
+const char *loss__reason(unsigned int reason)
 {
 	static const char *const names[MT_LOSS_MAX] = {
 		[MT_LOSS_RING] = "ring full",
@@ -17,7 +17,15 @@ const char *loss__reason(enum mt_loss reason)
 		[MT_LOSS_LENGTH] = "too many blocks in a call"
 	};
 
+	if (reason == LOSS_UNLISTED)
+		return "unlisted";
 	return reason < MT_LOSS_MAX ? names[reason] : "unknown";
+}
+
+bool loss__is_physical(unsigned int fn)
+{
+	return fn != MT_FN_PTA_REPORT && fn != MT_FN_C10_REPORT && fn != MT_FN_PTA_ALLOC &&
+	       fn != MT_FN_PTA_FREE;
 }
 
 int losses__read(int map_fd, struct loss **out, size_t *n)
@@ -94,5 +102,52 @@ int site_stat__read(int map_fd, unsigned int site, struct mt_site_stat *sum)
 		sum->nested += vals[c].nested;
 	}
 	free(vals);
+	return err;
+}
+
+uint64_t losses__unlisted(const struct loss *list, size_t n, unsigned int site, uint64_t lost)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (list[i].site == site)
+			lost -= MT_MIN(lost, list[i].count);
+	return lost;
+}
+
+int losses__read_all(int losses_fd, int stats_fd, unsigned int sites, uint64_t first, uint64_t last,
+		     struct loss **out, size_t *n)
+{
+	size_t listed;
+	unsigned int i;
+	int err = losses__read(losses_fd, out, n);
+
+	listed = *n;
+	/* Site 0 is the lifecycle, which is told by itself. */
+	for (i = 1; !err && i < sites; i++) {
+		struct mt_site_stat st;
+		uint64_t more;
+		void *p;
+
+		if (site_stat__read(stats_fd, i, &st))
+			continue;
+		more = losses__unlisted(*out, listed, i, st.lost);
+		if (!more)
+			continue;
+		p = realloc(*out, (*n + 1) * sizeof(**out));
+		if (!p) {
+			free(*out);
+			*out = NULL;
+			return -ENOMEM;
+		}
+		*out = p;
+		(*out)[(*n)++] = (struct loss){ .site = i,
+						.reason = LOSS_UNLISTED,
+						.device = -1,
+						.cpu = LOSS_ANY_CPU,
+						.count = more,
+						.first = first,
+						.last = last };
+	}
 	return err;
 }

@@ -149,6 +149,14 @@ void session__deliver(struct session *s, bool final)
 	drain__deliver(s->drain, final, on_record, s);
 }
 
+int session__read_losses(const struct session *s, struct loss **list, size_t *n)
+{
+	/* The sums are final when no program runs any more. */
+	return s->detach_ns ? losses__read_all(s->losses_fd, s->stats_fd, prober__sites(s->prober),
+					       s->t_attached, s->t_stop, list, n)
+			    : losses__read(s->losses_fd, list, n);
+}
+
 /* New losses since the last call become LOST rows. */
 void session__losses(struct session *s)
 {
@@ -162,7 +170,7 @@ void session__losses(struct session *s)
 	session__gap_rows(s, now);
 	if (s->t_stop)
 		session__unseen_rows(s, now);
-	if (losses__read(s->losses_fd, &list, &n))
+	if (session__read_losses(s, &list, &n))
 		return;
 	for (i = 0; i < n; i++) {
 		const struct loss *l = &list[i];
@@ -173,8 +181,8 @@ void session__losses(struct session *s)
 					.probe = prober__site_name(s->prober, l->site),
 					.device = l->device,
 					.cpu = l->cpu + 1,
-					.physical = prober__site_fn(s->prober, l->site) !=
-						    MT_FN_PTA_REPORT,
+					.physical = loss__is_physical(
+						prober__site_fn(s->prober, l->site)),
 					.first = l->first,
 					.last = l->last,
 					.now = now };

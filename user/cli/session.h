@@ -187,6 +187,8 @@ void session__sweep(struct session *s);
 /* pump.c: records to rows. */
 void session__deliver(struct session *s, bool final);
 void session__losses(struct session *s);
+/* As losses__read; after the detach also what the list has no room for. */
+int session__read_losses(const struct session *s, struct loss **list, size_t *n);
 void session__free_checks(struct session *s);
 
 /* summary.c */

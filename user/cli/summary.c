@@ -159,18 +159,25 @@ static void print_losses(struct session *s, FILE *f)
 	struct loss *list;
 	size_t n, i;
 
-	if (losses__read(s->losses_fd, &list, &n))
+	if (session__read_losses(s, &list, &n))
 		return;
 	for (i = 0; i < n; i++) {
-		char dev[16] = "unknown";
+		char dev[16] = "unknown", cpu[16] = "any";
+		const char *whose = "";
 
-		if (list[i].device >= 0)
+		if (list[i].device >= 0) {
 			device_text(list[i].device, dev);
+			/* Unlike in rows, where all are as the process sees them. */
+			if (loss__is_physical(prober__site_fn(s->prober, list[i].site)))
+				whose = " of the driver";
+		}
+		if (list[i].cpu != LOSS_ANY_CPU)
+			snprintf(cpu, sizeof(cpu), "%u", list[i].cpu);
 		fprintf(f,
 			"  lost %" PRIu64
-			": %s, probe %s, device %s, cpu %u, from %.3f s to %.3f s\n",
+			": %s, probe %s, device %s%s, cpu %s, from %.3f s to %.3f s\n",
 			list[i].count, loss__reason(list[i].reason),
-			prober__site_name(s->prober, list[i].site), dev, list[i].cpu,
+			prober__site_name(s->prober, list[i].site), dev, whose, cpu,
 			(double)(int64_t)(list[i].first - s->t_attached) / 1e9,
 			(double)(int64_t)(list[i].last - s->t_attached) / 1e9);
 	}

@@ -30,7 +30,7 @@ static void json_losses(struct session *s, cJSON *top)
 	struct loss *list;
 	size_t n, i;
 
-	if (losses__read(s->losses_fd, &list, &n))
+	if (session__read_losses(s, &list, &n))
 		return;
 	for (i = 0; i < n; i++) {
 		cJSON *o = cJSON_CreateObject();
@@ -38,7 +38,11 @@ static void json_losses(struct session *s, cJSON *top)
 		cJSON_AddStringToObject(o, "reason", loss__reason(list[i].reason));
 		cJSON_AddStringToObject(o, "probe", prober__site_name(s->prober, list[i].site));
 		cJSON_AddNumberToObject(o, "device", list[i].device);
-		cJSON_AddNumberToObject(o, "cpu", list[i].cpu);
+		/* The driver's number, or the process's own. */
+		cJSON_AddBoolToObject(o, "physical",
+				      loss__is_physical(prober__site_fn(s->prober, list[i].site)));
+		cJSON_AddNumberToObject(o, "cpu",
+					list[i].cpu == LOSS_ANY_CPU ? -1 : (double)list[i].cpu);
 		add_u64(o, "count", list[i].count);
 		add_u64(o, "first_boot_ns", list[i].first);
 		add_u64(o, "last_boot_ns", list[i].last);

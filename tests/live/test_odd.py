@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Libraries and callers that do what none is expected to: each does harm to its own rows alone."""
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+
+import compare as C
+from harness import LiveTest, Process
+
+JOB = '''
+import ctypes, sys
+lib = [ctypes.CDLL(p) for p in sys.argv[2:]]
+print('READY', flush=True)
+sys.stdin.readline()
+exec(sys.argv[1])
+print('DONE', flush=True)
+sys.stdin.readline()
+'''
+C10 = 'void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(void *p, long n, long a, long r, int d)'
+KEPT = ('_ZN9mindspore6device22AbstractDynamicMemPool20DoFreePartTensorMemsERKSt6vectorIPvSaIS3_EES7_'
+        'RKS2_ImSaImEE')
+
+
+class OddTest(LiveTest):
+    def library(self, name, source, *flags):
+        path = self.path(name)
+        with open(path + '.c', 'w') as f:
+            f.write('volatile int sink;\n' + source)
+        subprocess.run([os.environ.get('CC', 'cc'), '-O1', '-shared', '-fPIC', '-o', path, path + '.c', *flags],
+                       check=True)
+        return path
+
+    def run_job(self, code, libs, *args, env=None, held=False, rec_env=None):
+        """What memtap records of a job that does `code` with `lib`, its libraries."""
+        job = Process(self, self.number('job'), [sys.executable, '-c', JOB, code, *libs], env)
+        job.until('READY')
+        rec = self.record('-p', job.pid, *args, env=rec_env)
+        if held:
+            rec.signal(signal.SIGSTOP)
+        job.line()
+        job.until('DONE')
+        if held:
+            rec.signal(signal.SIGCONT)
+        result = rec.stop()
+        job.line()
+        self.assertEqual(job.wait(), 0, job.stderr())
+        self.assertEqual(result.rc, 0, result.stderr)
+        self.assertEqual(C.accounting(result.rows, result.summary, lossless=False), [], result.stderr)
+        return result
+
+    def lost(self, result):
+        return [r for r in result.rows if r['type'] == 'LOST']
+
+
+class Losses(OddTest):
+    def test_device_of_reports(self):
+        """What torch_npu's reports lose stands on the device as the process counts it."""
+        lib = self.library('libc10.so', C10 + ' { sink++; }')
+        code = f'f = lib[0].{C10.split()[1].split("(")[0]}\nfor i in range(3000): f(None, 512, 512, 1 << 30, 20)'
+        result = self.run_job(code, [lib], '--ring-size', '4K', held=True, env={'ASCEND_RT_VISIBLE_DEVICES': '1,0'})
+        rows = self.lost(result)
+        self.assertTrue(rows, result.stderr)
+        self.assertEqual({r['device'] for r in rows}, {'0'})
+        self.assertEqual({(l['device'], l['physical']) for l in result.summary['losses']}, {(0, False)})
+        self.assertNotIn('of the driver', result.stderr)
+
+    def test_device_of_the_driver(self):
+        """What driver calls lose is told with the driver's number in the summary, and says so."""
+        lib = self.library('libascend_hal.so', 'int halMemAlloc(void **p, unsigned long n, unsigned long f)'
+                           ' { *p = (void *)0x1000; return 0; }')
+        code = ('p = ctypes.c_uint64()\nfor i in range(3000): '
+                'lib[0].halMemAlloc(ctypes.byref(p), ctypes.c_uint64(4096), ctypes.c_uint64(1))')
+        result = self.run_job(code, [lib], '--ring-size', '4K', held=True, env={'ASCEND_RT_VISIBLE_DEVICES': '1,0'})
+        self.assertEqual({r['device'] for r in self.lost(result)}, {'0'}, result.stderr)
+        self.assertEqual({(l['device'], l['physical']) for l in result.summary['losses']}, {(1, True)})
+        self.assertIn('device npu 1 of the driver', result.stderr)
+
+    def test_devices_that_are_none(self):
+        """Device numbers that the target makes up do not fill the table of losses: others keep their rows."""
+        hal = self.library('libascend_hal.so', 'int halMemCreate(void **p, unsigned long n, int *d, int f)'
+                           ' { return 0; }')
+        acl = self.library('libascendcl.so', 'int aclrtStreamGetId(void *s, int *id) { return 0; }')
+        code = ('for i in range(3000):\n p = (ctypes.c_uint32 * 8)(1, 2000 + i)\n '
+                'lib[0].halMemCreate(ctypes.c_void_p(8), ctypes.c_uint64(4096), p, 0)\n'
+                'for i in range(50): lib[1].aclrtStreamGetId(None, ctypes.c_void_p(8))')
+        result = self.run_job(code, [hal, acl])
+        told = {}
+        for row in self.lost(result):
+            key = row['attr']['probe'], row['attr']['reason']
+            told[key] = told.get(key, 0) + int(row['attr']['count'])
+        self.assertEqual(told, {('halMemCreate', 'memory unreadable'): 3000,
+                                ('aclrtStreamGetId', 'memory unreadable'): 50}, result.stderr)
+
+
+class Devices(OddTest):
+    def test_refusal_without_a_device(self):
+        """An out-of-memory of halMemCreate whose properties cannot be read is of no device."""
+        hal = self.library('libascend_hal.so', 'int halMemCreate(void **p, unsigned long n, int *d, int f)'
+                           ' { sink++; return 6; }')
+        acl = self.library('libascendcl.so', '''
+int halMemCreate(void **p, unsigned long n, int *d, int f);
+int aclrtMallocPhysical(void **p, unsigned long n, int *d, unsigned long f)
+{
+        int r = halMemCreate(p, n, d, 0);
+        sink++;
+        return r ? 207001 : 0;
+}''', hal)
+        call = 'lib[1].aclrtMallocPhysical(None, ctypes.c_uint64(4096), %s, ctypes.c_uint64(0))'
+        code = call % 'ctypes.c_void_p(8)' + '\n' + call % '(ctypes.c_uint32 * 8)(1, 3)'
+        result = self.run_job(code, [hal, acl])
+        rows = [r for r in result.rows if r['type'] == 'OOM_TRIGGER' or r['event'] == 'OOM']
+        self.assertEqual([r['device'] for r in rows], ['N/A', '3'], (result.rows, result.stderr))
+
+    def test_parts_that_are_none(self):
+        """A result of MindSpore's pool that is no vector: nothing is kept of it, and that is told."""
+        lib = self.library('libmindspore_memory_pool.so', f'''
+struct vec {{ void **b, **e, **c; }};
+struct vec {KEPT}(void *pool, void *a, void *k, void *s)
+{{
+        static void *buf[8] = {{ 0, 0, 0, 0, (void *)512, (void *)4096 }}, *list[2] = {{ buf, buf }};
+        struct vec v = {{ list + 1, list, list + 2 }};
+        sink++;
+        return v;
+}}''')
+        code = (f'class V(ctypes.Structure): _fields_ = [("v", ctypes.c_uint64 * 3)]\nf = lib[0].{KEPT}\n'
+                'f.restype = V\nf(ctypes.create_string_buffer(64), None, None, None)')
+        result = self.run_job(code, [lib])
+        self.assertEqual(result.summary['accounting']['lost'], 1, result.stderr)
+        (row,) = self.lost(result)
+        self.assertEqual(row['attr']['reason'], 'memory unreadable')
+        self.assertEqual([r for r in result.rows if r['event'] in ('MALLOC', 'FREE')], [])
