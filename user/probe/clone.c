@@ -136,6 +136,13 @@ static int stub_of(struct progs *p, const struct prog *g, uint32_t site, uint32_
 	return make_stub(called, mains, site, i);
 }
 
+/* Is it the program that the kernel refuses, or has the attempt failed for something else? */
+static bool is_refusal(int err)
+{
+	return err == -EINVAL || err == -EACCES || err == -E2BIG || err == -EOPNOTSUPP ||
+	       err == -524; /* ENOTSUPP of the kernel */
+}
+
 int progs__clone(struct progs *p, const char *name, uint32_t attach_type, uint32_t site)
 {
 	const struct prog *g = progs__find(p, name);
@@ -159,18 +166,19 @@ int progs__clone(struct progs *p, const char *name, uint32_t attach_type, uint32
 	fd = can_stub(p, attach_type) ? stub_of(p, g, site, mode) : -EOPNOTSUPP;
 	if (fd < 0)
 		fd = make_clone(p, g, attach_type, site, mode);
-	for (i = 0; fd < 0 && i < MT_ARRAY_SIZE(optional); i++) {
+	for (i = 0; is_refusal(fd) && i < MT_ARRAY_SIZE(optional); i++) {
 		if (!(mode & optional[i]))
 			continue;
 		pr_debug("program %s: no variant with mode 0x%x: %s", name, mode, strerror(-fd));
-		if (optional[i] == MT_MODE_CGROUP && p->opts.cgroup) {
+		mode &= ~optional[i];
+		fd = make_clone(p, g, attach_type, site, mode);
+		/* Only what loads without the filter shows that it was the filter. */
+		if (fd >= 0 && optional[i] == MT_MODE_CGROUP) {
 			p->opts.cgroup = false;
 			pr_warn("this kernel cannot filter by cgroup: its present processes and "
 				"their "
 				"children are traced");
 		}
-		mode &= ~optional[i];
-		fd = make_clone(p, g, attach_type, site, mode);
 	}
 	if (fd < 0)
 		return fd;
