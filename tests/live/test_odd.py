@@ -6,6 +6,7 @@ import platform
 import signal
 import subprocess
 import sys
+import unittest
 
 import compare as C
 from harness import LiveTest, Process
@@ -27,6 +28,7 @@ KEPT = ('_ZN9mindspore6device22AbstractDynamicMemPool20DoFreePartTensorMemsERKSt
 class OddTest(LiveTest):
     def library(self, name, source, *flags):
         path = self.path(name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path + '.c', 'w') as f:
             f.write('volatile int sink;\n' + source)
         subprocess.run([os.environ.get('CC', 'cc'), '-O1', '-shared', '-fPIC', '-o', path, path + '.c', *flags],
@@ -132,3 +134,48 @@ struct vec {KEPT}(void *pool, void *a, void *k, void *s)
         (row,) = self.lost(result)
         self.assertEqual(row['attr']['reason'], 'memory unreadable')
         self.assertEqual([r for r in result.rows if r['event'] in ('MALLOC', 'FREE')], [])
+
+
+@unittest.skipUnless(platform.machine() == 'x86_64', 'its functions are x86-64 code')
+class Code(OddTest):
+    """Functions that begin as no compiler lets them begin."""
+
+    def function(self, name, code, size=''):
+        return f'__asm__(".globl {name}\\n.type {name},@function\\n{name}:\\n.cfi_startproc\\n{code}\\n' \
+               f'.cfi_endproc\\n.size {name},.-{name}\\n");\n'
+
+    def probes(self, *args):
+        done = self.run_memtap('probes', '--json', *args)
+        return {p['symbol']: p for f in json.loads(done.stdout) for p in f['probes']}
+
+    def test_refused_instruction(self):
+        """A function that cannot be probed is told so, with the cause; all others of its program are seen."""
+        lib = self.library('libascendcl.so', 'int aclInit(const char *p) { sink++; return 0; }\n'
+                           'int aclrtSetDevice(int d) { sink += d; return 0; }\n' +
+                           # its first instruction changes what the result would be told with
+                           self.function('aclFinalize', '1: lock xaddq %rdi,-8(%rsp)\\ntest %eax,%eax\\njs 1b\\n'
+                                         'xor %eax,%eax\\nret') +
+                           self.function('aclrtStreamGetId', 'lock addl $0,(%rsp)\\nxor %eax,%eax\\nret'))
+        for args in ((lib,), ('--try', lib)):
+            seen = self.probes(*args)
+            self.assertEqual(seen['aclFinalize']['state'], 'failed', (args, seen))
+            self.assertIn('lock xadd', seen['aclFinalize']['why'])
+            for name in ('aclInit', 'aclrtSetDevice', 'aclrtStreamGetId'):
+                self.assertEqual(seen[name]['state'], 'attached' if len(args) > 1 else 'found', (name, seen))
+        result = self.run_job('l = lib[0]\nl.aclInit(None)\nl.aclrtSetDevice(3)\nl.aclFinalize()', [lib])
+        self.assertEqual(result.summary['accounting']['seen'], 2, result.stderr)
+        self.assertEqual([r['type'] for r in result.rows if r['type'].startswith('ACL')], ['ACL_INIT'])
+
+    def test_large_frame(self):
+        """A frame that has no room in the probe's 16 bits: the calls are seen all the same."""
+        name = '_ZN9mindspore6device22AbstractDynamicMemPool11AllocMemBufEmbj'
+        for size in (0x7000, 0x9000):
+            with self.subTest(size=size):
+                lib = self.library(f'{size}/libmindspore_memory_pool.so', self.function(
+                    name, f'sub ${size},%rsp\\n.cfi_adjust_cfa_offset {size}\\nnop\\nxor %eax,%eax\\n'
+                    f'add ${size},%rsp\\n.cfi_adjust_cfa_offset -{size}\\nret'))
+                code = (f'f = lib[0].{name}\np = ctypes.create_string_buffer(64)\n'
+                        'for i in range(100): f(p, ctypes.c_uint64(512), 0, 0)')
+                result = self.run_job(code, [lib])
+                self.assertEqual(result.summary['accounting']['seen'], 100, result.stderr)
+                self.assertEqual(result.summary['accounting']['begun_before'], 0)

@@ -15,6 +15,7 @@
 
 static bool multi;
 static uint64_t bad; /* this offset is refused */
+static uint64_t cookies; /* of multi links, added up */
 
 static int some_fd(void)
 {
@@ -24,7 +25,7 @@ static int some_fd(void)
 bool features__has(const struct features *f, enum feature what)
 {
 	(void)f;
-	return what == FEAT_COOKIE || (what == FEAT_MULTI && multi);
+	return what == FEAT_COOKIE || ((what == FEAT_MULTI || what == FEAT_SESSION) && multi);
 }
 
 int progs__clone(struct progs *p, const char *prog, uint32_t attach_type, uint32_t site)
@@ -47,7 +48,6 @@ int kernel__perf_link(int prog, int perf, uint64_t cookie)
 {
 	(void)prog;
 	(void)perf;
-	(void)cookie;
 	return some_fd();
 }
 
@@ -66,11 +66,12 @@ int kernel__multi_link(int prog, uint32_t type, const char *path, const __u64 *o
 	(void)prog;
 	(void)type;
 	(void)path;
-	(void)cookie;
 	(void)flags;
 	for (i = 0; i < n; i++)
 		if (off[i] == bad)
 			return -EINVAL;
+	for (i = 0; i < n; i++)
+		cookies += cookie[i];
 	return some_fd();
 }
 
@@ -118,4 +119,39 @@ Test(attach, by_multi)
 	check(5, 3, 2, (const int[6]){ 0, 0, 0, 0, 1, 1 });
 	/* The returns share a link: they stay, and find no open call. */
 	check(6, 2, 1, (const int[6]){ 0, 0, 0, 0, 0, 1 });
+}
+
+/* Three functions of one session program: the one that is refused is not the others' end. */
+Test(attach, by_session)
+{
+	static const struct attach_req sessions[] = {
+		{ .prog = "x_s", .kind = ATTACH_SESSION, .off = 1, .site = 10, .pair = 1 },
+		{ .prog = "x_s", .kind = ATTACH_SESSION, .off = 2, .site = 20, .pair = 2 },
+		{ .prog = "x_s", .kind = ATTACH_SESSION, .off = 3, .site = 30, .pair = 3 },
+	};
+	struct attach *a = attach__new(NULL, NULL);
+	struct attach_req reqs[3];
+
+	multi = true;
+	memcpy(reqs, sessions, sizeof(reqs));
+	bad = 2;
+	cookies = 0;
+	cr_expect_eq(attach__file(a, 0, reqs, 3), 1);
+	cr_expect_eq(reqs[0].err, 0);
+	cr_expect_eq(reqs[1].err, -EINVAL);
+	cr_expect_eq(reqs[2].err, 0);
+	cr_expect_eq(attach__links(a), 2);
+	cr_expect_eq(cookies, 10 + 30, "each with its own site");
+	memcpy(reqs, sessions, sizeof(reqs));
+	bad = 0;
+	cr_expect_eq(attach__file(a, 0, reqs, 3), 0);
+	cr_expect_eq(attach__links(a), 3, "all in one link");
+	attach__free(a);
+}
+
+Test(attach, errors_have_a_text)
+{
+	cr_expect_null(strstr(attach__why(-524), "524"));
+	cr_expect(strstr(attach__why(-524), "instruction"));
+	cr_expect_str_eq(attach__why(-EINVAL), strerror(EINVAL));
 }

@@ -6,6 +6,7 @@
 #include <malloc.h>
 
 #include "data-elf/mkelf.h"
+#include "probe/insn.h"
 
 #define X86(...) ((const uint8_t[]){ __VA_ARGS__ }), sizeof((const uint8_t[]){ __VA_ARGS__ })
 #define A64(...) ((const uint32_t[]){ __VA_ARGS__ }), sizeof((const uint32_t[]){ __VA_ARGS__ })
@@ -101,6 +102,120 @@ Test(site, x86_branches)
 	x86_site(6, 0, 0, 0, SITE_STEPPED, 0xff, 0x25, 0x00, 0x01, 0x00, 0x00);
 	/* jmp with 66: the kernel refuses it */
 	x86_site(6, 0, 0, 0, SITE_STEPPED, 0x66, 0xe9, 0x00, 0x01, 0x00, 0x00);
+}
+
+/* The frame would not fit the 16 bits that the programs have for it: a probe at the entry does. */
+Test(site, x86_large_frame)
+{
+	/* sub rsp, 0x9000; nop */
+	x86_site(1, 0, 0, 0, SITE_STEPPED, 0x48, 0x81, 0xec, 0, 0x90, 0, 0, 0x90, 0xc3);
+	/* sub rsp, 0x7000; nop; and twice the half of what is too much */
+	x86_site(1, 0, 7, 0x7000, SITE_EMULATED, 0x48, 0x81, 0xec, 0, 0x70, 0, 0, 0x90, 0xc3);
+	x86_site(1, 0, 0, 0, SITE_STEPPED, 0x48, 0x81, 0xec, 0, 0x48, 0, 0, 0x48, 0x81, 0xec, 0,
+		 0x48, 0, 0, 0x90, 0xc3);
+	/* add rsp, 0x9000: above the entry */
+	x86_site(1, 0, 0, 0, SITE_STEPPED, 0x48, 0x81, 0xc4, 0, 0x90, 0, 0, 0x90, 0xc3);
+}
+
+static bool refused(int machine, const void *p, size_t n)
+{
+	struct insn in;
+
+	cr_assert_eq(insn__decode(machine, INSN_FULL, p, n, 0x1000, &in), 0);
+	return in.refused;
+}
+
+/* By trying each opcode with a kernel 6.18, which refuses least. */
+Test(site, x86_refused)
+{
+	/* lock add [rsp], 0; cs, ds, es nops and jumps; 16-bit branches; mov ss, ax */
+	cr_expect(refused(EM_X86_64, X86(0xf0, 0x83, 0x04, 0x24, 0)));
+	cr_expect(refused(EM_X86_64, X86(0x2e, 0x0f, 0x1f, 0x40, 0)));
+	cr_expect(refused(EM_X86_64, X86(0x3e, 0xff, 0xe0)));
+	cr_expect(refused(EM_X86_64, X86(0x26, 0x89, 0xc0)));
+	cr_expect(refused(EM_X86_64, X86(0x66, 0xe9, 0, 1, 0, 0)));
+	cr_expect(refused(EM_X86_64, X86(0x66, 0x0f, 0x84, 0, 1, 0, 0)));
+	cr_expect(refused(EM_X86_64, X86(0x8e, 0xd0)));
+	/* int3, int 0x80, iret, in, out, insb, int1, hlt, cli */
+	cr_expect(refused(EM_X86_64, X86(0xcc)));
+	cr_expect(refused(EM_X86_64, X86(0xcd, 0x80)));
+	cr_expect(refused(EM_X86_64, X86(0xcf)));
+	cr_expect(refused(EM_X86_64, X86(0xe4, 0)));
+	cr_expect(refused(EM_X86_64, X86(0xef)));
+	cr_expect(refused(EM_X86_64, X86(0x6c)));
+	cr_expect(refused(EM_X86_64, X86(0xf1)));
+	cr_expect(refused(EM_X86_64, X86(0xf4)));
+	cr_expect(refused(EM_X86_64, X86(0xfa)));
+	/* vpxor xmm0, xmm0, xmm0: the kernel takes its ef for an `out` */
+	cr_expect(refused(EM_X86_64, X86(0xc5, 0xf9, 0xef, 0xc0)));
+
+	cr_expect(!refused(EM_X86_64, X86(0x83, 0x04, 0x24, 0)));
+	cr_expect(!refused(EM_X86_64, X86(0x64, 0x48, 0x8b, 0x04, 0x25, 0x28, 0, 0, 0))); /* fs */
+	cr_expect(!refused(EM_X86_64, X86(0x66, 0x0f, 0x1f, 0x44, 0, 0)));
+	cr_expect(!refused(EM_X86_64, X86(0x8e, 0xd8))); /* mov ds, ax */
+	cr_expect(!refused(EM_X86_64, X86(0x66, 0x0f, 0xef, 0xc0))); /* pxor */
+	cr_expect(!refused(EM_X86_64, X86(0xc5, 0xf8, 0x77))); /* vzeroupper */
+	cr_expect(!refused(EM_X86_64, X86(0xf3, 0x0f, 0x1e, 0xfa)));
+	cr_expect(!refused(EM_X86_64, X86(0x55)));
+}
+
+Test(site, a64_refused)
+{
+	/* ldr x0, #8; ldr q0, #8; prfm #8; ldxr; stlxr; ldar; cas */
+	cr_expect(refused(EM_AARCH64, A64(0x58000040)));
+	cr_expect(refused(EM_AARCH64, A64(0x9c000040)));
+	cr_expect(refused(EM_AARCH64, A64(0xd8000040)));
+	cr_expect(refused(EM_AARCH64, A64(0xc85f7c20)));
+	cr_expect(refused(EM_AARCH64, A64(0xc802fc20)));
+	cr_expect(refused(EM_AARCH64, A64(0xc8dffc20)));
+	cr_expect(refused(EM_AARCH64, A64(0xc8a07c20)));
+	/* retaa, braaz x0, eret, svc, brk, msr nzcv, x0; mrs x0, daif; autiasp; wfe; yield */
+	cr_expect(refused(EM_AARCH64, A64(0xd65f0bff)));
+	cr_expect(refused(EM_AARCH64, A64(0xd61f081f)));
+	cr_expect(refused(EM_AARCH64, A64(0xd69f03e0)));
+	cr_expect(refused(EM_AARCH64, A64(0xd4000001)));
+	cr_expect(refused(EM_AARCH64, A64(0xd4200000)));
+	cr_expect(refused(EM_AARCH64, A64(0xd51b4200)));
+	cr_expect(refused(EM_AARCH64, A64(0xd53b4220)));
+	cr_expect(refused(EM_AARCH64, A64(0xd50323bf)));
+	cr_expect(refused(EM_AARCH64, A64(0xd503205f)));
+	cr_expect(refused(EM_AARCH64, A64(0xd503203f)));
+
+	/* br, blr, ret, b, cbz, adrp, ldr x0, [x1]; ldr q0, [x1]; mrs tpidr; nop, paciasp, bti c */
+	cr_expect(!refused(EM_AARCH64, A64(0xd61f0000)));
+	cr_expect(!refused(EM_AARCH64, A64(0xd63f0200)));
+	cr_expect(!refused(EM_AARCH64, A64(0xd65f03c0)));
+	cr_expect(!refused(EM_AARCH64, A64(0x14000001)));
+	cr_expect(!refused(EM_AARCH64, A64(0xb4000020)));
+	cr_expect(!refused(EM_AARCH64, A64(0x90000000)));
+	cr_expect(!refused(EM_AARCH64, A64(0xf9400020)));
+	cr_expect(!refused(EM_AARCH64, A64(0x3dc00020)));
+	cr_expect(!refused(EM_AARCH64, A64(0xd53bd040)));
+	cr_expect(!refused(EM_AARCH64, A64(0xd503201f)));
+	cr_expect(!refused(EM_AARCH64, A64(0xd503233f)));
+	cr_expect(!refused(EM_AARCH64, A64(0xd503245f)));
+}
+
+/* A refused entry: the first instruction behind it that takes a probe, if it stands for the entry. */
+Test(site, refused_entry)
+{
+	struct site s;
+
+	/* lock add [rsp], 0; xor eax, eax; ret */
+	x86_site(1, 0, 5, 0, SITE_STEPPED, 0xf0, 0x83, 0x04, 0x24, 0, 0x31, 0xc0, 0xc3);
+	/* … a push behind it is better */
+	x86_site(1, 0, 7, 0, SITE_EMULATED, 0xf0, 0x83, 0x04, 0x24, 0, 0x31, 0xc0, 0x53, 0xc3);
+	/* lock xadd [rsi], rdi writes the argument */
+	s = site_of(EM_X86_64, X86(0xf0, 0x48, 0x0f, 0xc1, 0x3e, 0x31, 0xc0, 0xc3), 1, 0);
+	cr_expect_eq(s.vaddr, (uint64_t)MKELF_AT(0));
+	cr_expect(s.refused);
+	cr_expect_str_eq(s.insn, "lock xadd");
+	/* lock add [rsp], 0; back to the entry from behind */
+	s = site_of(EM_X86_64, X86(0xf0, 0x83, 0x04, 0x24, 0, 0x31, 0xc0, 0xeb, 0xf7), 1, 0);
+	cr_expect(s.refused);
+	/* ldr x8, #8; add x8, x8, x0; ret */
+	a64_site(1, 0, 8, 0, SITE_EMULATED, 0x58000048, 0x8b000108, 0xd65f03c0);
+	a64_site(1, 0, 4, 0, SITE_STEPPED, 0x58000048, 0x8b000108, 0x8b000000, 0xd65f03c0);
 }
 
 Test(site, x86_nops)
@@ -357,9 +472,11 @@ Test(returns, a64)
 {
 	uint64_t at[8];
 
-	/* cbz x0, +8; ret; retaa */
-	cr_assert_eq(returns_of(EM_AARCH64, A64(0xb4000040, 0xd65f03c0, 0xd65f0bff), at), 2);
+	/* cbz x0, +8; ret; ret */
+	cr_assert_eq(returns_of(EM_AARCH64, A64(0xb4000040, 0xd65f03c0, 0xd65f03c0), at), 2);
 	cr_expect_eq(at[1], 8);
+	/* retaa takes no probe: its returns would be missed */
+	cr_expect_eq(returns_of(EM_AARCH64, A64(0xb4000040, 0xd65f03c0, 0xd65f0bff), at), -ENOTSUP);
 	/* b to another function; br x1 of a virtual call */
 	cr_expect_eq(returns_of(EM_AARCH64, A64(0x14000040), at), -EOPNOTSUPP);
 	cr_expect_eq(returns_of(EM_AARCH64, A64(0xf9400001, 0xf9400821, 0xd61f0020), at),

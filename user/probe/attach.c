@@ -29,6 +29,15 @@ struct attach {
 	size_t n, cap;
 };
 
+#define ENOTSUPP_ 524 /* of the kernel alone: no text in the C library */
+
+const char *attach__why(int err)
+{
+	if (err == -ENOTSUPP_)
+		return "this kernel puts no probe on the instruction there; newer ones may";
+	return strerror(-err);
+}
+
 struct attach *attach__new(struct progs *p, const struct features *f)
 {
 	struct attach *a = calloc(1, sizeof(*a));
@@ -91,9 +100,9 @@ static bool same_link(const struct attach_req *a, const struct attach_req *b)
 	return a->err == NOT_TRIED && a->kind == b->kind && strcmp(a->prog, b->prog) == 0;
 }
 
-/* All requests of one program and kind in one link. */
+/* In one link: a request alone, or all of its program and kind. */
 static int one_multi(struct attach *a, const char *path, struct attach_req *reqs, size_t n,
-		     size_t first)
+		     size_t first, bool alone)
 {
 	const struct attach_req *r = &reqs[first];
 	uint32_t type = r->kind == ATTACH_SESSION ? MT_BPF_TRACE_UPROBE_SESSION
@@ -112,14 +121,14 @@ static int one_multi(struct attach *a, const char *path, struct attach_req *reqs
 		goto out;
 	}
 	for (i = first; i < n; i++) {
-		if (!same_link(&reqs[i], r))
+		if (alone ? i != first : !same_link(&reqs[i], r))
 			continue;
 		off[m] = reqs[i].off;
 		cookie[m++] = reqs[i].site;
 	}
 	fd = kernel__multi_link(prog, type, path, off, cookie, m,
 				r->kind == ATTACH_RETURN ? MT_UPROBE_MULTI_RETURN : 0);
-	err = fd < 0 ? fd : keep(a, fd, -1, 0, r->group);
+	err = fd < 0 ? fd : keep(a, fd, -1, alone ? r->pair : 0, r->group);
 out:
 	free(off);
 	free(cookie);
@@ -183,19 +192,23 @@ static void attach_multi(struct attach *a, const char *path, struct attach_req *
 {
 	enum attach_kind kind = reqs[first].kind;
 	const char *prog = reqs[first].prog;
-	int err = one_multi(a, path, reqs, n, first);
+	int err = one_multi(a, path, reqs, n, first, false);
 	size_t j;
 
-	/* One bad offset refuses the whole link: then they are tried one by one. */
+	/*
+	 * One bad offset refuses the whole link: then they are tried one by one. A
+	 * session is a link of its own kind, which a perf event cannot be.
+	 */
 	for (j = n; j-- > first;)
 		if (same_link(&reqs[j], &reqs[first]))
 			reqs[j].err = err;
-	if (!err || kind == ATTACH_SESSION)
+	if (!err)
 		return;
 	for (j = first; j < n; j++) {
 		if (reqs[j].err != err || reqs[j].kind != kind || strcmp(reqs[j].prog, prog) != 0)
 			continue;
-		reqs[j].err = one_perf(a, path, &reqs[j]);
+		reqs[j].err = kind == ATTACH_SESSION ? one_multi(a, path, reqs, n, j, true)
+						     : one_perf(a, path, &reqs[j]);
 		if (reqs[j].err)
 			give_up(reqs, n, j);
 	}

@@ -36,6 +36,7 @@ struct insn {
 	enum insn_kind kind;
 	bool emulated; /* by the kernels of all supported releases */
 	unsigned int emu; /* or by those only that calibration found to: a SITE_EMU_* bit */
+	bool refused; /* no kernel puts a probe on it, or what it reads would change */
 	uint64_t target; /* of direct branches and calls */
 
 	/* only when decoded in full */

@@ -311,6 +311,32 @@ static void vector(uint32_t w, struct insn *o)
 	}
 }
 
+/* Hints that are a nop or sign and strip addresses; others may trap or wait. */
+static bool hint_is_stepped(uint32_t op)
+{
+	static const uint8_t ops[] = { 0, 7, 8, 10, 24, 25, 26, 27, 32, 34, 36, 38 };
+
+	return memchr(ops, (int)op, sizeof(ops)) != NULL;
+}
+
+/*
+ * What arch/arm64/kernel/probes/decode-insn.c puts no probe on: authenticated
+ * branches, exceptions, writes of system registers, most hints, loads relative to the
+ * program counter, exclusive and ordered accesses. Loads of vector registers
+ * relative to it are accepted, and then read from beside the copy: not for us.
+ */
+static bool is_refused(uint32_t w)
+{
+	if ((w & 0xfe000000) == 0xd6000000) /* branches to registers: plain ones are simulated */
+		return (w & 0xff9ffc1f) != 0xd61f0000 || bits(w, 22, 21) == 3;
+	if ((w & 0xff000000) == 0xd4000000 || (w & 0xfff00000) == 0xd5100000 ||
+	    (w & 0xfff8f01f) == 0xd500401f || (w & 0xffffffe0) == 0xd53b4220)
+		return true;
+	if ((w & 0xfffff01f) == 0xd503201f)
+		return !hint_is_stepped(bits(w, 11, 5));
+	return (w & 0x3b000000) == 0x18000000 || (w & 0x3f000000) == 0x08000000;
+}
+
 int insn__decode_a64(enum insn_detail detail, const uint8_t *p, size_t n, uint64_t addr,
 		     struct insn *out)
 {
@@ -324,6 +350,7 @@ int insn__decode_a64(enum insn_detail detail, const uint8_t *p, size_t n, uint64
 	out->addr = addr;
 	out->len = 4;
 	out->dst = out->copy_of = out->mem_base = out->mem_index = out->add_of = INSN_NOREG;
+	out->refused = is_refused(w);
 	if (!(w >> 16)) { /* udf */
 		out->kind = INSN_STOP;
 		set_text(out, "udf");

@@ -33,6 +33,38 @@ static bool has_prefix(const ZydisDecodedInstruction *z, uint8_t byte)
 }
 
 /*
+ * What arch/x86/kernel/uprobes.c puts no probe on, by the releases that refuse least:
+ * prefixes (is_prefix_bad), branches of 16 bits (branch_setup_xol_ops), loads of SS,
+ * and opcodes: I/O, interrupts, halt, the interrupt flag. It looks an opcode of a
+ * VEX or EVEX instruction up in the same table, where others are refused so.
+ */
+static bool is_refused(const ZydisDecodedInstruction *z, enum insn_kind kind)
+{
+	static const uint8_t opcodes[] = { 0x06, 0x07, 0x0e, 0x16, 0x17, 0x1e, 0x1f, 0x27,
+					   0x2f, 0x37, 0x3f, 0x60, 0x61, 0x62, 0x6c, 0x6d,
+					   0x6e, 0x6f, 0x82, 0x9a, 0xcc, 0xcd, 0xce, 0xcf,
+					   0xd4, 0xd6, 0xe4, 0xe5, 0xe6, 0xe7, 0xea, 0xec,
+					   0xed, 0xee, 0xef, 0xf1, 0xf4, 0xfa, 0xfb };
+	static const uint8_t prefixes[] = { 0x26, 0x2e, 0x36, 0x3e, 0xf0 };
+	bool legacy = z->encoding == ZYDIS_INSTRUCTION_ENCODING_LEGACY;
+	bool one = legacy && z->opcode_map == ZYDIS_OPCODE_MAP_DEFAULT;
+	size_t i;
+
+	for (i = 0; i < sizeof(prefixes); i++)
+		if (has_prefix(z, prefixes[i]))
+			return true;
+	if ((kind == INSN_JMP || kind == INSN_JCC || kind == INSN_CALL) && has_prefix(z, 0x66) &&
+	    !(one && (z->opcode & 0xfc) == 0xe0))
+		return true;
+	if (one && z->opcode == 0x8e && z->raw.modrm.reg == 2)
+		return true;
+	for (i = 0; (one || !legacy) && i < sizeof(opcodes); i++)
+		if (z->opcode == opcodes[i])
+			return true;
+	return false;
+}
+
+/*
  * What arch/x86/kernel/uprobes.c emulates: branch_setup_xol_ops (jmp, call, jcc,
  * short or near, and opcode 90) and push_setup_xol_ops (50+r, with at most the
  * prefix 41). Stricter here: no other prefix at all. 66 makes the kernel refuse
@@ -119,8 +151,8 @@ static void classify(const uint8_t *p, const ZydisDecodedInstruction *z, struct 
 	default:
 		break;
 	}
-	/* is_prefix_bad of the kernel: a lock or old segment prefix cannot be probed. */
-	if (has_prefix(z, 0xf0)) {
+	out->refused = is_refused(z, out->kind);
+	if (out->refused) {
 		out->emulated = false;
 		out->emu = 0;
 	}
@@ -253,8 +285,8 @@ static void describe(const ZydisDecodedInstruction *z, const ZydisDecodedOperand
 
 	if (out->kind == INSN_PUSH && ops[0].type == ZYDIS_OPERAND_TYPE_REGISTER)
 		reg = ZydisRegisterGetString(ops[0].reg.value);
-	snprintf(out->text, sizeof(out->text), "%s%s%s", ZydisMnemonicGetString(z->mnemonic),
-		 reg ? " " : "", reg ? reg : "");
+	snprintf(out->text, sizeof(out->text), "%s%s%s%s", has_prefix(z, 0xf0) ? "lock " : "",
+		 ZydisMnemonicGetString(z->mnemonic), reg ? " " : "", reg ? reg : "");
 }
 
 int insn__decode_x86(enum insn_detail detail, const uint8_t *p, size_t n, uint64_t addr,

@@ -9,6 +9,7 @@
 #include "probe/prober.h"
 
 #define MAX_RETS 64
+#define NO_PROBE_ON "kernels put no probe on the instruction "
 
 /* A site number with its configuration in the map; 0 = no more room. */
 static unsigned int new_site(struct batch *b, const struct probe_def *d, const char *symbol,
@@ -176,6 +177,11 @@ static int plan(struct batch *b, const struct probe_def *d, struct probe_report 
 	rep->off = s.off;
 	rep->cost = s.cost == SITE_EMULATED ? "emulated" : "stepped";
 	snprintf(rep->insn, sizeof(rep->insn), "%s", s.insn);
+	if (s.refused && d->kind != PROBE_EXITS) {
+		snprintf(rep->why, sizeof(rep->why), NO_PROBE_ON "%s, with which it begins",
+			 s.insn);
+		return -ENOTSUP;
+	}
 	taken = hmap__put(&b->offsets, (struct hkey){ s.off, (uint64_t)d->fn }, &fresh);
 	if (taken && !fresh) {
 		rep->same = true;

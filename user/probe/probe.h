@@ -132,8 +132,9 @@ enum site_cost { SITE_EMULATED, SITE_STEPPED };
 struct site {
 	uint64_t vaddr;
 	uint64_t off; /* file offset: what a uprobe wants */
-	int sp_off; /* sp at the site + sp_off = sp at function entry */
+	int sp_off; /* sp at the site + sp_off = sp at function entry; fits 16 bits */
 	enum site_cost cost;
+	bool refused; /* the kernel puts no probe there */
 	char insn[24]; /* mnemonic, for reports */
 };
 
@@ -149,7 +150,8 @@ struct site {
 /*
  * Site for an entry probe of the function at vaddr whose argument registers
  * 0..nargs-1 must be unchanged there. Never fails for a decodable function:
- * falls back to vaddr itself (SITE_STEPPED). design.md, Probe sites.
+ * falls back to vaddr itself (SITE_STEPPED), or, where the kernel refuses that
+ * instruction, to the first behind it that it takes. design.md, Probe sites.
  */
 int site__entry(struct elf_image *img, uint64_t vaddr, int nargs, unsigned int emu,
 		struct site *out);
@@ -162,7 +164,8 @@ int site__first(struct elf_image *img, uint64_t vaddr, unsigned int emu, struct 
  * All return instructions of the function at vaddr, by decoding control flow
  * from the FDE start (never a byte scan). Returns their number, -ENOSPC if
  * there are more than max, -EOPNOTSUPP if the function can leave by an
- * indirect or outward tail jump (returns would be missed), -EINVAL undecodable.
+ * indirect or outward tail jump (returns would be missed), -ENOTSUP if the kernel
+ * puts no probe on one of them, -EINVAL undecodable.
  */
 int site__returns(struct elf_image *img, uint64_t vaddr, struct site *out, int max);
 
@@ -256,6 +259,8 @@ struct attach *attach__new(struct progs *p, const struct features *f);
  * not attached when one of them failed: its calls would stay open.
  */
 size_t attach__file(struct attach *a, int fd, struct attach_req *reqs, size_t n);
+/* What an error of a request says; static text. */
+const char *attach__why(int err);
 void attach__remove(struct attach *a, unsigned int group);
 /* Detach all: many descriptors, each with its own grace period, closed by parallel threads. */
 void attach__detach(struct attach *a);

@@ -128,12 +128,19 @@ void batch__free(struct batch *b)
 static void sites__on(struct prober *pr, unsigned int first)
 {
 	unsigned int no;
+	int entries;
 
-	for (no = pr->n_sites; no-- > first;) {
-		pr->sites[no].cfg.flags &= (__u16)~MT_SITE_OFF;
-		if (bpf_map_update_elem(progs__map(pr->progs, "sites"), &no, &pr->sites[no].cfg, 0))
-			pr_warn("probe %s: its site cannot be switched on: %s",
-				pr->sites[no].symbol, strerror(errno));
+	for (entries = 0; entries <= 1; entries++) {
+		for (no = first; no < pr->n_sites; no++) {
+			struct site_info *s = &pr->sites[no];
+
+			if (s->is_return == (entries == 1))
+				continue;
+			s->cfg.flags &= (__u16)~MT_SITE_OFF;
+			if (bpf_map_update_elem(progs__map(pr->progs, "sites"), &no, &s->cfg, 0))
+				pr_warn("probe %s: its site cannot be switched on: %s", s->symbol,
+					strerror(errno));
+		}
 	}
 }
 
@@ -202,7 +209,7 @@ void batch__run(struct batch *b, int fd)
 			continue;
 		}
 		rep->state = "failed";
-		snprintf(rep->why, sizeof(rep->why), "%s", strerror(-b->reqs[j].err));
+		snprintf(rep->why, sizeof(rep->why), "%s", attach__why(b->reqs[j].err));
 		if (b->reqs[j].err == -ENOENT && progs__why(b->pr->progs, b->reqs[j].prog))
 			snprintf(rep->why, sizeof(rep->why), "program %s does not load",
 				 b->reqs[j].prog);

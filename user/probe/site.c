@@ -27,14 +27,19 @@ static bool is_emulated(const struct insn *in, unsigned int emu, bool at_entry)
 static int fill(const struct elf_image *img, const struct insn *in, int sp_off, enum site_cost cost,
 		struct site *out)
 {
-	*out = (struct site){ .vaddr = in->addr, .sp_off = sp_off, .cost = cost };
+	*out = (struct site){
+		.vaddr = in->addr, .sp_off = sp_off, .cost = cost, .refused = in->refused
+	};
 	snprintf(out->insn, sizeof(out->insn), "%s", in->text);
 	return elf_image__offset(img, in->addr, &out->off);
 }
 
-/* Straight line from the entry to the first emulated instruction, in *in and *sp_off. */
+/*
+ * Straight line from the entry to the first emulated instruction, or with `any` the
+ * first that takes a probe, in *in and *sp_off.
+ */
 static bool walk(const struct elf_image *img, uint64_t vaddr, uint64_t end, uint32_t args,
-		 unsigned int emu, struct insn *in, int *sp_off)
+		 unsigned int emu, bool any, struct insn *in, int *sp_off)
 {
 	const uint8_t *p;
 	size_t n;
@@ -46,7 +51,7 @@ static bool walk(const struct elf_image *img, uint64_t vaddr, uint64_t end, uint
 		n = p ? MT_MIN(n, end - vaddr) : 0;
 		if (!p || insn__decode(img->machine, INSN_FULL, p, n, vaddr, in))
 			return false;
-		if (is_emulated(in, emu, !i))
+		if (is_emulated(in, emu, !i) || (any && !in->refused && in->kind != INSN_UNCLEAR))
 			return true;
 		if (in->kind != INSN_OTHER && in->kind != INSN_NOP && in->kind != INSN_NOP_N &&
 		    in->kind != INSN_PUSH)
@@ -54,6 +59,8 @@ static bool walk(const struct elf_image *img, uint64_t vaddr, uint64_t end, uint
 		if ((in->writes & args) || in->sp_lost)
 			return false;
 		*sp_off -= in->sp_delta;
+		if (*sp_off < INT16_MIN || *sp_off > INT16_MAX) /* of struct mt_site */
+			return false;
 		vaddr += in->len;
 	}
 	return false;
@@ -159,12 +166,28 @@ int site__first(struct elf_image *img, uint64_t vaddr, unsigned int emu, struct 
 	return err ? err : fill_first(img, &in, emu, out);
 }
 
+/* May a probe at *in, behind the entry, stand for one at the entry? */
+static bool stands_for(struct elf_image *img, uint64_t vaddr, const struct fde *bounds,
+		       const struct insn *in)
+{
+	if (other_entry(img, vaddr, in->addr))
+		return false;
+	/*
+	 * Without bounds branches back cannot be looked for. None can lead to the
+	 * first push, as each time round would move the stack.
+	 */
+	return bounds ? !leads_into(img, bounds->start, bounds->end, vaddr, in->addr, true)
+		      : in->kind == INSN_PUSH;
+}
+
 int site__entry(struct elf_image *img, uint64_t vaddr, int nargs, unsigned int emu,
 		struct site *out)
 {
+	uint32_t args = insn__arg_mask(img->machine, nargs);
 	struct insn entry, in;
 	struct fde bounds;
-	bool bounded;
+	uint64_t end;
+	bool bounded, any;
 	int sp_off, err;
 	size_t n;
 
@@ -172,21 +195,17 @@ int site__entry(struct elf_image *img, uint64_t vaddr, int nargs, unsigned int e
 	if (err)
 		return err;
 	bounded = !func__bounds(img, vaddr, &bounds);
-	if (!walk(img, vaddr, bounded ? bounds.end : vaddr + n, insn__arg_mask(img->machine, nargs),
-		  emu, &in, &sp_off))
-		goto stay;
-	if (in.addr == vaddr) /* nothing to gain or lose by looking further */
-		return fill(img, &in, 0, SITE_EMULATED, out);
-	if (other_entry(img, vaddr, in.addr))
-		goto stay;
-	/*
-	 * Without bounds branches back cannot be looked for. None can lead to the
-	 * first push, as each time round would move the stack.
-	 */
-	if (bounded ? leads_into(img, bounds.start, bounds.end, vaddr, in.addr, true)
-		    : in.kind != INSN_PUSH)
-		goto stay;
-	return fill(img, &in, sp_off, SITE_EMULATED, out);
-stay:
+	end = bounded ? bounds.end : vaddr + n;
+	any = false;
+	do {
+		if (walk(img, vaddr, end, args, emu, any, &in, &sp_off) &&
+		    /* at the entry nothing is to gain or to lose by looking further */
+		    (in.addr == vaddr || stands_for(img, vaddr, bounded ? &bounds : NULL, &in)))
+			return fill(img, &in, sp_off,
+				    is_emulated(&in, emu, in.addr == vaddr) ? SITE_EMULATED
+									    : SITE_STEPPED,
+				    out);
+		any = !any && entry.refused;
+	} while (any);
 	return fill_first(img, &entry, emu, out);
 }

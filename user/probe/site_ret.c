@@ -223,6 +223,8 @@ static int collect(struct flow *fl, struct site *out, int max)
 				continue;
 			if (n == max)
 				return -ENOSPC;
+			if (in->refused)
+				return -ENOTSUP;
 			out[n] = (struct site){ .vaddr = in->addr,
 						.cost = in->emulated ? SITE_EMULATED
 								     : SITE_STEPPED };
