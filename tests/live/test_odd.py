@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import signal
+import struct
 import subprocess
 import sys
 import unittest
@@ -55,6 +56,48 @@ class OddTest(LiveTest):
 
     def lost(self, result):
         return [r for r in result.rows if r['type'] == 'LOST']
+
+
+def names_without_end(path, symbols, length):
+    """An ELF file whose symbols all have one name: small, and long to read."""
+    dyn, table = 192, 320
+    text = table + symbols * 24
+    code = (text + length + 17) & ~15
+    size = code + symbols + 64
+    head = b'\x7fELF\x02\x01\x01' + bytes(9) + struct.pack(
+        '<HHIQQQIHHHHHH', 3, 62 if platform.machine() == 'x86_64' else 183, 1, 0, 64, 0, 0, 64, 56, 2, 64, 0, 0)
+    loads = struct.pack('<IIQQQQQQ', 1, 5, 0, 0, 0, size, size, 4096) + struct.pack(
+        '<IIQQQQQQ', 2, 6, dyn, dyn, dyn, 80, 80, 8)
+    tags = ((4, 304), (6, table), (5, text), (10, length + 1), (0, 0))
+    out = bytearray(size)
+    out[:len(head + loads)] = head + loads
+    out[dyn:dyn + 80] = b''.join(struct.pack('<QQ', *t) for t in tags)
+    struct.pack_into('<II', out, 304, 1, symbols)
+    for i in range(1, symbols):
+        struct.pack_into('<IBBHQQ', out, table + i * 24, 1, 0x12, 0, 1, code + i, 1)
+    out[text + 1:text + length] = b'a' * (length - 1)
+    with open(path, 'wb') as f:
+        f.write(out)
+
+
+class OddFiles(OddTest):
+    def test_file_without_end(self):
+        """A small file that takes long to read, in a place of libraries: said, left out, others are seen."""
+        names_without_end(self.path('libascend_hal.so'), 60000, 4000)
+        done = self.run_memtap('probes', self.path('libascend_hal.so'), limit=20)
+        self.assertIn('more work', done.stdout)
+        lib = self.library('libms_tools_ext.so', 'void mstxMarkA(const char *text, void *s) { sink++; }')
+        code = f"""
+import mmap, time
+with open({self.path('libascend_hal.so')!r}, 'rb') as f:
+    m = mmap.mmap(f.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)
+for i in range(20):
+    lib[0].mstxMarkA(b'mark', None)
+    time.sleep(0.1)
+"""
+        result = self.run_job(code, [lib])
+        self.assertEqual(len(result.of('MSTX')), 20, result.stderr)
+        self.assertIn('more work', result.stderr)
 
 
 class Losses(OddTest):

@@ -54,7 +54,7 @@ static int add(struct look *l, int fd, const char *path)
 	int r = prober__add(l->prober, fd, path, 0);
 
 	if (r < 0)
-		pr_err("%s: %s", path, r == -ENOEXEC ? "not an ELF file of 64 bits" : strerror(-r));
+		pr_err("%s: %s", path, elf__why(r));
 	return r < 0 ? r : 0;
 }
 

@@ -138,14 +138,13 @@ int probes_file__derive(const char *path, bool json, FILE *out)
 
 	err = elf_image__open(path, &img);
 	if (err) {
-		pr_err("%s: %s", path,
-		       err == -ENOEXEC ? "not a usable 64-bit little-endian ELF file"
-				       : strerror(-err));
+		pr_err("%s: %s", path, elf__why(err));
 		return err;
 	}
 	err = pta__derive(img, &d);
 	if (err) {
-		pr_err("%s: not for x86-64 or aarch64", path);
+		pr_err("%s: %s", path,
+		       elf_image__over(img) ? elf__why(err) : "not for x86-64 or aarch64");
 		goto out;
 	}
 	report = d.generation == PTA_REPORT;

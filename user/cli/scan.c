@@ -12,8 +12,7 @@
 
 void scan__tell_unprobed(const char *path, pid_t pid, int err)
 {
-	pr_warn("%s (pid %d): cannot be probed: %s", path, (int)pid,
-		err == -ENOEXEC ? "not an ELF file of 64 bits" : strerror(-err));
+	pr_warn("%s (pid %d): cannot be probed: %s", path, (int)pid, elf__why(err));
 }
 
 static void probe_fd(struct scan *c, int fd, const char *path)

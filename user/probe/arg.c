@@ -96,13 +96,18 @@ static bool join(struct where *to, const struct where *from)
 	       memcmp(to->slots, old.slots, sizeof(old.slots));
 }
 
-/* Bits and slots only ever go, so this ends after a few rounds. */
-static void settle(const struct func *f, struct where *w)
+/*
+ * Bits and slots only ever go, so this ends after a few rounds; in code that is made
+ * for it after as many as it has jumps backwards, which is too much work: false.
+ */
+static bool settle(const struct elf_image *img, const struct func *f, struct where *w)
 {
 	bool again = true;
 	size_t i;
 
 	while (again) {
+		if (!elf_image__spend(img, f->n, WORK_STEP))
+			return false;
 		again = false;
 		for (i = 0; i < f->n; i++) {
 			const struct insn *in = &f->v[i];
@@ -125,9 +130,11 @@ static void settle(const struct func *f, struct where *w)
 			join(&w[i + 1], &next);
 		}
 	}
+	return true;
 }
 
-int arg__each_load(const struct func *f, int (*fn)(void *ctx, const struct insn *load), void *ctx)
+int arg__each_load(const struct elf_image *img, const struct func *f,
+		   int (*fn)(void *ctx, const struct insn *load), void *ctx)
 {
 	struct where *w;
 	size_t i;
@@ -142,7 +149,8 @@ int arg__each_load(const struct func *f, int (*fn)(void *ctx, const struct insn 
 			       .sp_known = true,
 			       .regs = insn__arg_mask(f->machine, 1),
 			       .slots = { NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT } };
-	settle(f, w);
+	if (!settle(img, f, w))
+		ret = -E2BIG;
 	for (i = 0; i < f->n && !ret; i++) {
 		const struct insn *in = &f->v[i];
 

@@ -120,6 +120,8 @@ static bool imports_c10(const struct elf_image *img)
 	Elf64_Sym s;
 	uint32_t i;
 
+	if (!elf_image__spend(img, img->dynsym.n, WORK_SYMBOL))
+		return false;
 	for (i = 1; elf_image__dynsym(img, i, &s); i++) {
 		const char *name = elf_image__dynstr(img, s.st_name);
 
@@ -157,7 +159,7 @@ static const char *find_layout(struct elf_image *img, struct pta_derived *out)
 	out->report_size = b.end - out->report;
 	if (func__decode(img, out->report, b.end, INSN_FULL, &f))
 		return "the report function cannot be decoded";
-	arg__each_load(&f, note_read, &r);
+	arg__each_load(img, &f, note_read, &r);
 	func__free(&f);
 	if (r.b4)
 		out->layout = PTA_LAYOUT_C;
@@ -285,7 +287,7 @@ static int field_of(struct elf_image *img, const char *getter)
 	if (elf_image__symbol(img, getter, &addr, NULL) || func__bounds(img, addr, &b) ||
 	    func__decode(img, addr, b.end, INSN_FULL, &f))
 		return -1;
-	arg__each_load(&f, first_word, &off);
+	arg__each_load(img, &f, first_word, &off);
 	func__free(&f);
 	return off;
 }
@@ -307,7 +309,7 @@ static void find_inner(struct elf_image *img, struct pta_derived *out,
 	out->block_size = field_of(img, SYM_BLOCK("12GetBlockSizeEPKv"));
 }
 
-int pta__derive(struct elf_image *img, struct pta_derived *out)
+static int derive(struct elf_image *img, struct pta_derived *out)
 {
 	struct addr_set callers = { 0 };
 	const char *why, *layout_why;
@@ -344,4 +346,15 @@ int pta__derive(struct elf_image *img, struct pta_derived *out)
 	else if (out->block_ptr < 0 || out->block_size < 0)
 		out->why = "the getters of Block do not look as expected";
 	return 0;
+}
+
+int pta__derive(struct elf_image *img, struct pta_derived *out)
+{
+	int err = derive(img, out);
+
+	if (!img->over)
+		return err;
+	/* What looks unique so far need not be. */
+	*out = (struct pta_derived){ .block_ptr = -1, .block_size = -1, .why = elf__why(-E2BIG) };
+	return -E2BIG;
 }

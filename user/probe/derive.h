@@ -26,6 +26,7 @@ unsigned int scan__calls_of(struct elf_image *img, uint64_t target, struct addr_
 void scan__leas_of(struct elf_image *img, uint64_t value, struct addr_set *out);
 
 /* Call fn for each load through the first argument of f, until it returns non-zero. */
-int arg__each_load(const struct func *f, int (*fn)(void *ctx, const struct insn *load), void *ctx);
+int arg__each_load(const struct elf_image *img, const struct func *f,
+		   int (*fn)(void *ctx, const struct insn *load), void *ctx);
 
 #endif

@@ -4,13 +4,26 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 /* Linkers make 2 to 12 of these; a bound keeps hostile files cheap. */
 #define MAX_LOADS 256
+#define MAX_DYN 4096 /* some 100 at most */
+/* The largest known has 0.5 GB; there is no limit else for a file that is all hole. */
+#define MAX_SIZE (4ULL << 30)
+/*
+ * What may be spent on a file (elf_image__spend): a share that does for any small one,
+ * and by its size. Of all known libraries none needs a third of it.
+ */
+#define WORK_BASE 200000000ULL
+#define WORK_PER_BYTE 40
+#define WORK_SIZE_MAX (256ULL << 20)
+#define COMPRESSION 8 /* at most, of file systems that do */
 
 static bool in_file(const struct elf_image *img, uint64_t off, uint64_t n)
 {
@@ -26,15 +39,20 @@ static int seg_cmp(const void *a, const void *b)
 
 const struct elf_seg *elf_image__seg(const struct elf_image *img, uint64_t vaddr)
 {
-	size_t i;
+	size_t lo = 0, hi = img->nsegs;
 
-	for (i = 0; i < img->nsegs; i++) {
-		const struct elf_seg *s = &img->segs[i];
+	/* The last that begins at or before it: they do not overlap. */
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
 
-		if (vaddr >= s->vaddr && vaddr - s->vaddr < s->filesz)
-			return s;
+		if (img->segs[mid].vaddr <= vaddr)
+			lo = mid + 1;
+		else
+			hi = mid;
 	}
-	return NULL;
+	if (!lo || vaddr - img->segs[lo - 1].vaddr >= img->segs[lo - 1].filesz)
+		return NULL;
+	return &img->segs[lo - 1];
 }
 
 const uint8_t *elf_image__rest(const struct elf_image *img, uint64_t vaddr, size_t *n)
@@ -61,7 +79,7 @@ const char *elf_image__string(const struct elf_image *img, uint64_t vaddr)
 	size_t rest;
 	const uint8_t *p = elf_image__rest(img, vaddr, &rest);
 
-	return p && memchr(p, 0, rest) ? (const char *)p : NULL;
+	return p && elf__is_name((const char *)p, rest) ? (const char *)p : NULL;
 }
 
 int elf_image__offset(const struct elf_image *img, uint64_t vaddr, uint64_t *off)
@@ -95,7 +113,7 @@ int elf_image__vaddr(const struct elf_image *img, uint64_t off, uint64_t *vaddr)
 
 const char *elf_image__dynstr(const struct elf_image *img, uint64_t off)
 {
-	if (off >= img->dynstr_len || !memchr(img->dynstr + off, 0, img->dynstr_len - off))
+	if (off >= img->dynstr_len || !elf__is_name(img->dynstr + off, img->dynstr_len - off))
 		return NULL;
 	return img->dynstr + off;
 }
@@ -106,7 +124,8 @@ static void read_notes(struct elf_image *img, uint64_t off, uint64_t n, uint64_t
 
 	/* Notes are padded to 4 bytes, in segments of alignment 8 to 8. */
 	align = align == 8 ? 8 : 4;
-	while (n >= sizeof(Elf64_Nhdr) && !img->build_id_len) {
+	while (n >= sizeof(Elf64_Nhdr) && !img->build_id_len &&
+	       elf_image__spend(img, 1, WORK_STEP)) {
 		uint64_t namesz = rd32(p), descsz = rd32(p + 4);
 		uint64_t name = sizeof(Elf64_Nhdr);
 		uint64_t desc = (name + namesz + align - 1) & ~(align - 1);
@@ -183,7 +202,7 @@ static void read_dynamic(struct elf_image *img, uint64_t off, uint64_t size)
 	const uint8_t *p = img->data + off;
 	size_t rest;
 
-	for (i = 0; i < size / sizeof(Elf64_Dyn); i++) {
+	for (i = 0; i < MT_MIN(size / sizeof(Elf64_Dyn), (uint64_t)MAX_DYN); i++) {
 		uint64_t tag = rd64(p + i * 16), val = rd64(p + i * 16 + 8);
 
 		if (tag == DT_NULL)
@@ -286,9 +305,23 @@ static int parse(struct elf_image *img)
 	}
 	if (img->nsegs)
 		qsort(img->segs, img->nsegs, sizeof(*img->segs), seg_cmp);
+	/* No linker lets them overlap; what is searched would be more than there is. */
+	for (i = 1; i < img->nsegs; i++)
+		if (img->segs[i].vaddr - img->segs[i - 1].vaddr < img->segs[i - 1].filesz)
+			return -ENOEXEC;
 	if (dyn_size)
 		read_dynamic(img, dyn_off, dyn_size);
 	return 0;
+}
+
+/* Holes cost time to search, and nothing to make: they do not count. */
+static uint64_t work_for(const struct stat *st)
+{
+	uint64_t size = (uint64_t)st->st_size;
+
+	if (st->st_blocks) /* some file systems of user space do not tell */
+		size = MT_MIN(size, (uint64_t)st->st_blocks * 512 * COMPRESSION);
+	return WORK_BASE + WORK_PER_BYTE * MT_MIN(size, WORK_SIZE_MAX);
 }
 
 int elf_image__open_fd(int fd, const char *name, struct elf_image **out)
@@ -303,6 +336,8 @@ int elf_image__open_fd(int fd, const char *name, struct elf_image **out)
 		return -errno;
 	if (!S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof(Elf64_Ehdr))
 		return -ENOEXEC;
+	if ((uint64_t)st.st_size > MAX_SIZE)
+		return -EFBIG;
 	/* The mapping keeps the file; the descriptor is not needed again. */
 	/* Not private: the kernel would put the breakpoints of uprobes into our copy, too. */
 	p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
@@ -315,9 +350,14 @@ int elf_image__open_fd(int fd, const char *name, struct elf_image **out)
 	}
 	img->data = p;
 	img->size = (size_t)st.st_size;
+	img->work = img->work_given = work_for(&st);
+	if (getrandom(&img->hash_seed, sizeof(img->hash_seed), GRND_NONBLOCK) < 0)
+		img->hash_seed = clock__boot();
 	elf_guard__add(p, img->size);
 	img->name = strdup(name);
 	err = img->name ? parse(img) : -ENOMEM;
+	if (!err && img->over)
+		err = -E2BIG;
 	if (err) {
 		elf_image__close(img);
 		return err;
@@ -343,6 +383,8 @@ void elf_image__close(struct elf_image *img)
 {
 	if (!img)
 		return;
+	pr_debug("%s: work of %" PRIu64 " of %" PRIu64 " ms", img->name ? img->name : "",
+		 (img->work_given - img->work) / 1000000, img->work_given / 1000000);
 	elf_guard__del(img->data);
 	munmap((void *)img->data, img->size);
 	hmap__free(&img->by_name);
@@ -358,6 +400,25 @@ void elf_image__close(struct elf_image *img)
 const char *elf_image__name(const struct elf_image *img)
 {
 	return img->name;
+}
+
+bool elf_image__over(const struct elf_image *img)
+{
+	return img->over;
+}
+
+const char *elf__why(int err)
+{
+	switch (err) {
+	case -ENOEXEC:
+		return "not an ELF file of 64 bits, little-endian";
+	case -E2BIG:
+		return "takes more work to read than any real library: damaged, or made to";
+	case -EFBIG:
+		return "too large for a library: more than 4 GiB";
+	default:
+		return strerror(-err);
+	}
 }
 
 int elf_image__machine(const struct elf_image *img)

@@ -65,6 +65,10 @@ struct elf_image {
 	struct hmap by_name; /* hash of the name -> index in syms */
 	uint32_t *by_addr; /* indices of syms, sorted by address */
 
+	uint64_t work, work_given; /* what may be spent on the file, ns: what is left, and all */
+	uint64_t hash_seed; /* nobody can make names that meet in by_name */
+	bool over; /* it was not enough: nothing that is found now is to be believed */
+
 	bool fdes_done;
 	int fdes_err;
 	struct fde *fdes;
@@ -97,6 +101,33 @@ static inline uint64_t rd64(const void *p)
 	return v;
 }
 
+/*
+ * Work on a file is bounded, for anybody can map a file that libraries are looked for
+ * in: what takes long is paid for before it is done. Costs are about what they take
+ * on a slow processor, ns.
+ */
+#define WORK_16BYTES 4 /* searched by the C library */
+#define WORK_HIT 4 /* a byte found so, and looked at */
+#define WORK_BYTE 2 /* looked at by itself */
+#define WORK_SYMBOL 200 /* beside the bytes of its name */
+#define WORK_RELOC 16
+#define WORK_FDE 100
+#define WORK_INSN 200 /* decoded */
+#define WORK_STEP 40 /* an instruction looked at again */
+
+/* False: the work is up, now and from now on (elf_image__over). */
+static inline bool elf_image__spend(const struct elf_image *cimg, uint64_t n, uint64_t cost)
+{
+	struct elf_image *img = (struct elf_image *)cimg; /* not what the file says */
+
+	if (img->over || n > img->work / cost) {
+		img->over = true;
+		return false;
+	}
+	img->work -= n * cost;
+	return true;
+}
+
 /* Survive reads behind the end of a mapped file that was truncated: zeros instead. */
 void elf_guard__add(const void *p, size_t size);
 void elf_guard__del(const void *p);
@@ -104,7 +135,17 @@ void elf_guard__del(const void *p);
 const struct elf_seg *elf_image__seg(const struct elf_image *img, uint64_t vaddr);
 /* Bytes from an address to the end of its file-backed segment; *n = how many. */
 const uint8_t *elf_image__rest(const struct elf_image *img, uint64_t vaddr, size_t *n);
-/* String at an offset of .dynstr; NULL if it does not end in there. */
+/* No name is longer: of real ones the longest has 1.5 KiB. */
+#define ELF_NAME_MAX 4096
+/* Does a name at p end within `room` bytes, and is not too long? */
+static inline bool elf__is_name(const char *p, size_t room)
+{
+	size_t n = MT_MIN(room, (size_t)ELF_NAME_MAX);
+
+	return strnlen(p, n) < n;
+}
+
+/* String at an offset of .dynstr; NULL if it does not end in there or is no name. */
 const char *elf_image__dynstr(const struct elf_image *img, uint64_t off);
 /* [*lo, *hi) are the positions in by_addr of the symbols in [from, to). */
 int elf_image__symbols_in(const struct elf_image *img, uint64_t from, uint64_t to, size_t *lo,

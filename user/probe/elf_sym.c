@@ -16,11 +16,14 @@ bool elf_image__dynsym(const struct elf_image *img, uint32_t i, Elf64_Sym *out)
 	return true;
 }
 
-static struct hkey name_key(const char *name)
+#define MAX_SYMBOLS (8u << 20) /* the most known: 0.6 million */
+
+static struct hkey name_key(const struct elf_image *img, const char *name)
 {
 	size_t n = strlen(name);
 
-	return (struct hkey){ hash__bytes(name, n, 0), hash__bytes(name, n, 1) };
+	return (struct hkey){ hash__bytes(name, n, img->hash_seed),
+			      hash__bytes(name, n, ~img->hash_seed) };
 }
 
 /*
@@ -46,7 +49,10 @@ static int add_symbol(struct elf_image *img, const Elf64_Sym *s, const char *nam
 	struct elf_sym *e;
 	uint64_t *v;
 
-	v = hmap__put(&img->by_name, name_key(name), &fresh);
+	if (img->nsyms == MAX_SYMBOLS || !elf_image__spend(img, 1, WORK_SYMBOL) ||
+	    !elf_image__spend(img, strlen(name), WORK_BYTE))
+		return -E2BIG;
+	v = hmap__put(&img->by_name, name_key(img, name), &fresh);
 	if (!v)
 		return -ENOMEM;
 	if (!fresh) {
@@ -84,6 +90,8 @@ static int read_dynsym(struct elf_image *img, size_t *cap)
 	uint32_t i;
 	int err;
 
+	if (!elf_image__spend(img, img->dynsym.n, WORK_STEP))
+		return -E2BIG;
 	for (i = 0; elf_image__dynsym(img, i, &s); i++) {
 		const char *name;
 		bool hidden;
@@ -130,11 +138,12 @@ static int read_symtab(struct elf_image *img, size_t *cap)
 	if (!section(img, sh.sh_link, &str) || str.sh_type != SHT_STRTAB || !str.sh_size)
 		return 0;
 	strs = (const char *)img->data + str.sh_offset;
-	if (strs[str.sh_size - 1]) /* then every name ends inside */
-		return 0;
+	if (!elf_image__spend(img, sh.sh_size / sizeof(s), WORK_STEP))
+		return -E2BIG;
 	for (k = 0; k < sh.sh_size / sizeof(s); k++) {
 		memcpy(&s, img->data + sh.sh_offset + k * sizeof(s), sizeof(s));
-		if (!wanted(img, &s) || s.st_name >= str.sh_size)
+		if (!wanted(img, &s) || s.st_name >= str.sh_size ||
+		    !elf__is_name(strs + s.st_name, str.sh_size - s.st_name))
 			continue;
 		err = add_symbol(img, &s, strs + s.st_name, false, false, cap);
 		if (err)
@@ -195,7 +204,7 @@ int elf_image__symbol(const struct elf_image *img, const char *name, uint64_t *v
 
 	if (err)
 		return err;
-	v = hmap__get(&img->by_name, name_key(name));
+	v = hmap__get(&img->by_name, name_key(img, name));
 	if (!v || strcmp(img->syms[*v].name, name) || img->syms[*v].ifunc)
 		return -ENOENT;
 	*vaddr = img->syms[*v].vaddr;
@@ -211,6 +220,8 @@ int elf_image__each_symbol(const struct elf_image *img,
 	int err = load_symbols(img);
 	size_t i;
 
+	if (!err && !elf_image__spend(img, img->nsyms, WORK_SYMBOL))
+		err = -E2BIG;
 	for (i = 0; !err && i < img->nsyms; i++)
 		if (!img->syms[i].ifunc)
 			err = fn(ctx, img->syms[i].name, img->syms[i].vaddr, img->syms[i].size);
@@ -313,6 +324,8 @@ static int each_rela(const struct elf_image *img, const struct elf_table *t,
 	size_t i;
 	int err;
 
+	if (!elf_image__spend(img, t->n, WORK_RELOC))
+		return -E2BIG;
 	for (i = 0; i < t->n; i++) {
 		const uint8_t *p = t->p + i * sizeof(Elf64_Rela);
 		uint64_t info = rd64(p + 8);
@@ -334,6 +347,8 @@ static int relr_word(const struct elf_image *img, uint64_t where,
 	const uint8_t *p = elf_image__at(img, where, 8);
 	struct elf_reloc r = { .type = REL_RELATIVE, .where = where };
 
+	if (!elf_image__spend(img, 1, WORK_RELOC))
+		return -E2BIG;
 	if (!p)
 		return 0;
 	r.addend = (int64_t)rd64(p);

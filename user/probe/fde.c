@@ -11,6 +11,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#define MAX_AUG 16 /* letters of a CIE's augmentation; 7 are known */
+#define MAX_LEB (16 * 7) /* bits of a number, padding included */
+#define MAX_FDES (8u << 20) /* the most known: 0.4 million */
+
 /* Pointer encodings, LSB Core 10.5.1 */
 #define PE_OMIT 0xff
 #define PE_FORMAT 0x0f
@@ -78,6 +82,7 @@ static uint64_t leb128(struct cur *c, bool is_signed)
 		if (shift < 64)
 			v |= (uint64_t)(b & 0x7f) << shift;
 		shift += 7;
+		c->bad |= shift > MAX_LEB;
 	} while ((b & 0x80) && !c->bad);
 	if (is_signed && shift < 64 && (b & 0x40))
 		v |= ~0ULL << shift;
@@ -167,7 +172,7 @@ static bool read_cie(const struct elf_image *img, uint64_t vaddr, struct cie *ci
 	if (version != 1 && version != 3)
 		return false;
 	aug = (const char *)c.p;
-	if (!memchr(c.p, 0, (size_t)(c.end - c.p)))
+	if (!memchr(c.p, 0, MT_MIN((size_t)(c.end - c.p), (size_t)MAX_AUG)))
 		return false;
 	take(&c, strlen(aug) + 1);
 	leb128(&c, false); /* code alignment */
@@ -218,6 +223,8 @@ static bool read_fde(const struct elf_image *img, uint64_t vaddr, struct cie *ci
 {
 	uint64_t id, id_at, range;
 
+	if (!elf_image__spend(img, 1, WORK_FDE))
+		return false;
 	if (!record(img, vaddr, c))
 		return false;
 	id_at = c->vaddr;
@@ -256,6 +263,8 @@ static int add_found(const struct elf_image *img, struct found_list *l, const st
 	/* Code only, whole in one segment; the rest (discarded sections) is dropped. */
 	if (!s || !(s->flags & PF_X) || fde->end - s->vaddr > s->filesz)
 		return 0;
+	if (l->n == MAX_FDES)
+		return -E2BIG;
 	if (l->n == l->cap) {
 		l->cap = l->cap ? l->cap * 2 : 4096;
 		v = realloc(l->v, l->cap * sizeof(*v));
@@ -275,7 +284,7 @@ static int walk_frames(const struct elf_image *img, uint64_t vaddr, struct found
 	struct cur c, r;
 	int err = 0;
 
-	while (!err && record(img, vaddr, &r)) {
+	while (!err && elf_image__spend(img, 1, WORK_FDE) && record(img, vaddr, &r)) {
 		if (read_fde(img, vaddr, &cie, &fde, &c))
 			err = add_found(img, l, &fde, vaddr);
 		vaddr = r.vaddr + (uint64_t)(r.end - r.p);
@@ -310,7 +319,7 @@ static int read_table(const struct elf_image *img, struct found_list *l)
 		uint64_t start = pointer(&c, enc[3], img->eh_hdr);
 		uint64_t rec = pointer(&c, enc[3], img->eh_hdr);
 
-		if (c.bad)
+		if (c.bad || img->over)
 			break;
 		if (read_fde(img, rec, &cie, &fde, &body) && fde.start == start) {
 			err = add_found(img, l, &fde, rec);
@@ -337,6 +346,8 @@ static int load_fdes(struct elf_image *img)
 	size_t i, n = 0;
 	int err = read_table(img, &l);
 
+	if (img->over)
+		err = -E2BIG;
 	if (!err && !l.n)
 		err = -ENOENT;
 	if (err)
@@ -448,7 +459,9 @@ int elf_image__fde_detail(struct elf_image *img, const struct fde *fde, struct f
 	*out = (struct fde_detail){ 0 };
 	if (fde < img->fdes || fde >= img->fdes + img->nfdes)
 		return -EINVAL;
-	if (!read_fde(img, img->fde_recs[fde - img->fdes], &cie, &f, &c))
+	if (!read_fde(img, img->fde_recs[fde - img->fdes], &cie, &f, &c) ||
+	    !elf_image__spend(img, (uint64_t)(c.end - c.p), WORK_BYTE) ||
+	    !elf_image__spend(img, (uint64_t)(cie.program.end - cie.program.p), WORK_BYTE))
 		return -EINVAL;
 	out->signal = cie.signal;
 	if (cie.has_aug) {

@@ -5,8 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Bounds the work on a hostile or broken file; libtorch's largest function is 0.4 MB. */
-#define MAX_FUNC_BYTES (8u << 20)
+/* Bounds the memory for a hostile or broken file; libtorch's largest function is 0.4 MB. */
+#define MAX_FUNC_BYTES (4u << 20)
 /* Instructions to look back from a jump for the arithmetic of a table. */
 #define SWITCH_WINDOW 16
 
@@ -33,6 +33,10 @@ int func__decode(const struct elf_image *img, uint64_t start, uint64_t end, enum
 				return -ENOMEM;
 			}
 			out->v = v;
+		}
+		if (!elf_image__spend(img, 1, WORK_INSN)) {
+			func__free(out);
+			return -E2BIG;
 		}
 		if (insn__decode(img->machine, detail, p + off, n - off, start + off,
 				 &out->v[out->n]))

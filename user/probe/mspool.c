@@ -206,7 +206,7 @@ int mspool__derive(struct elf_image *img, bool older, struct mspool_stats *out)
 	*out = (struct mspool_stats){ .used = -1, .reserved = -1, .besides = -1 };
 	err = read_words(img, older ? OLDER(USED) : NEWER(USED), &w);
 	if (err)
-		return err;
+		return elf_image__over(img) ? -E2BIG : err;
 	/* One word of one object, or the same word of each of two. */
 	if (w.n < 1 || w.n > 2 || w.words[0].n != 1 || word_of(w.words[0].off) < 0 ||
 	    (w.n == 2 && (w.words[1].n != 1 || w.words[1].off != w.words[0].off)))

@@ -24,13 +24,21 @@ struct elf_image;
 /*
  * Open by descriptor (kept open by the caller; duplicated inside) or by path.
  * 0 or -errno: -ENOEXEC not an ELF file of this byte order and 64 bits or
- * malformed, else what open/mmap say. Free with elf_image__close (NULL is fine).
+ * malformed, -EFBIG too large, -E2BIG made to take long, else what open/mmap say. Free
+ * with elf_image__close (NULL is fine).
  */
 int elf_image__open(const char *path, struct elf_image **out);
 int elf_image__open_fd(int fd, const char *name, struct elf_image **out);
 void elf_image__close(struct elf_image *img);
 
 const char *elf_image__name(const struct elf_image *img);
+/*
+ * The work on a file is bounded. Was it not enough? Then what was found in it is not
+ * to be relied on, whatever the functions have returned.
+ */
+bool elf_image__over(const struct elf_image *img);
+/* What an error of opening or reading such a file says; static text. */
+const char *elf__why(int err);
 int elf_image__machine(const struct elf_image *img); /* EM_X86_64, EM_AARCH64 */
 /* Build-id bytes into id; number of bytes, 0 = none. */
 size_t elf_image__build_id(const struct elf_image *img, uint8_t id[BUILD_ID_MAX]);
@@ -95,7 +103,8 @@ struct pta_derived {
 
 /*
  * spec ascend-abi.md 2.7.3. 0 when the file was understood (look at
- * generation and why), -errno when it is not an ELF file of a known machine.
+ * generation and why), -errno when it is not an ELF file of a known machine, -E2BIG
+ * when it takes too long.
  */
 int pta__derive(struct elf_image *img, struct pta_derived *out);
 

@@ -157,6 +157,24 @@ static bool is_wanted(const struct batch *b, const struct probe_report *rep)
 	return true;
 }
 
+/* The file was not read to its end: what was found in it may be wrong. */
+static void too_much(struct batch *b)
+{
+	size_t i;
+
+	for (i = 0; i < b->file->n_reports; i++) {
+		struct probe_report *rep = &b->file->reports[i];
+
+		if (!is_wanted(b, rep))
+			continue;
+		rep->state = "failed";
+		rep->unfilled = false;
+		snprintf(rep->why, sizeof(rep->why), "%s", elf__why(-E2BIG));
+	}
+	b->n = 0;
+	pr_warn("%s: %s; it is not probed", b->file->path, elf__why(-E2BIG));
+}
+
 void batch__run(struct batch *b, int fd)
 {
 	unsigned int first_site = b->pr->n_sites;
@@ -186,6 +204,11 @@ void batch__run(struct batch *b, int fd)
 		/* Remember which requests are this report's: by site order. */
 		for (j = first; j < b->n; j++)
 			b->reqs[j].err = (int)i;
+	}
+	if (elf_image__over(b->img)) {
+		too_much(b);
+		b->pr->n_sites = first_site; /* nothing fires with their numbers */
+		return;
 	}
 	if (b->pr->opts.dry_run || !b->n)
 		return;

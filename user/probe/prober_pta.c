@@ -24,7 +24,9 @@ int pta__find(struct batch *b, const struct probe_def *d, struct probe_report *r
 		f->pta_done = true;
 		if (pta__derive(b->img, p)) {
 			memset(p, 0, sizeof(*p));
-			p->why = "not a library that the derivation knows";
+			p->why = elf_image__over(b->img)
+					 ? elf__why(-E2BIG)
+					 : "not a library that the derivation knows";
 		}
 		f->pta_layout = (int)p->layout;
 		f->pta_generation = (int)p->generation;

@@ -27,7 +27,11 @@ void pymethod__names(const struct elf_image *img, const char *method, struct add
 		const struct elf_seg *seg = &img->segs[i];
 		const uint8_t *base = img->data + seg->off, *p = base, *end = base + seg->filesz;
 
-		for (; (p = memmem(p, (size_t)(end - p), method, len)); p++)
+		if (!elf_image__spend(img, seg->filesz / 16, WORK_16BYTES))
+			return;
+		for (; (p = memmem(p, (size_t)(end - p), method, len)) &&
+		       elf_image__spend(img, 1, WORK_STEP);
+		     p++)
 			addr_set__add(at, seg->vaddr + (uint64_t)(p - base));
 	}
 }
@@ -101,6 +105,8 @@ int pymethod__find(struct elf_image *img, const char *method, uint64_t *vaddr)
 	if (!*method)
 		return -EINVAL;
 	pymethod__names(img, method, &names);
+	if (img->over)
+		return -E2BIG;
 	if (!names.n)
 		return -ENOENT;
 	elf_image__each_reloc(img, find_slots, &t);
@@ -108,6 +114,8 @@ int pymethod__find(struct elf_image *img, const char *method, uint64_t *vaddr)
 		elf_image__each_reloc(img, find_functions, &t);
 	if (!fns.n)
 		find_pairs(img, &names, &fns);
+	if (img->over)
+		return -E2BIG;
 	if (names.over || slots.over || fns.over)
 		return -EEXIST;
 	for (i = 0; i < fns.n; i++) {

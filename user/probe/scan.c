@@ -56,10 +56,13 @@ static const struct fde *confirm(struct elf_image *img, uint64_t addr, struct in
 		at = addr;
 	} else {
 		/* Bytes that are no instruction: data between code; go on behind it. */
-		for (at = fde->start; at < addr; at += in->len)
+		for (at = fde->start; at < addr; at += in->len) {
+			if (!elf_image__spend(img, 1, WORK_INSN))
+				return NULL;
 			if (insn__decode(img->machine, INSN_FLOW, p + (at - fde->start),
 					 fde->end - at, at, in))
 				in->len = 1;
+		}
 	}
 	if (at != addr ||
 	    insn__decode(img->machine, INSN_FULL, p + (at - fde->start), fde->end - at, at, in))
@@ -83,6 +86,8 @@ static void scan_rip(struct elf_image *img, uint8_t op, uint64_t value,
 
 		if (!(seg->flags & PF_X) || seg->filesz < 8)
 			continue;
+		if (!elf_image__spend(img, seg->filesz / 16, WORK_16BYTES))
+			return;
 		for (p = base + 1; p + 6 <= end; p++) {
 			uint64_t next;
 			struct insn in;
@@ -91,6 +96,8 @@ static void scan_rip(struct elf_image *img, uint8_t op, uint64_t value,
 			p = memchr(p, op, (size_t)(end - 5 - p));
 			if (!p)
 				break;
+			if (!elf_image__spend(img, 1, WORK_HIT))
+				return;
 			if ((p[-1] & 0xfb) != 0x48 || (p[1] & 0xc7) != 0x05)
 				continue;
 			next = seg->vaddr + (uint64_t)(p + 6 - base);
@@ -123,13 +130,15 @@ void scan__leas_of(struct elf_image *img, uint64_t value, struct addr_set *out)
 }
 
 /* aarch64: does the register of an adrp load `slot` before it gets another value? */
-static bool adrp_loads(const struct insn *adrp, const uint8_t *p, uint64_t end, uint64_t slot)
+static bool adrp_loads(const struct elf_image *img, const struct insn *adrp, const uint8_t *p,
+		       uint64_t end, uint64_t slot)
 {
 	uint64_t at;
 	struct insn in;
 
 	for (at = adrp->addr + 4; at + 4 <= end; at += 4) {
-		if (insn__decode_a64(INSN_FULL, p + (at - adrp->addr), 4, at, &in))
+		if (!elf_image__spend(img, 1, WORK_STEP) ||
+		    insn__decode_a64(INSN_FULL, p + (at - adrp->addr), 4, at, &in))
 			return false;
 		if (in.load && in.mem_base == adrp->dst && in.mem_index < 0 && in.mem_size == 8 &&
 		    adrp->value + (uint64_t)in.mem_disp == slot)
@@ -150,6 +159,8 @@ static void scan_adrp(struct elf_image *img, uint64_t slot, struct addr_set *out
 
 		if (!(seg->flags & PF_X))
 			continue;
+		if (!elf_image__spend(img, seg->filesz / 4, WORK_HIT))
+			return;
 		for (k = -seg->vaddr & 3; k + 4 <= seg->filesz; k += 4) {
 			uint32_t w = rd32(base + k);
 			uint64_t at = seg->vaddr + k;
@@ -163,7 +174,7 @@ static void scan_adrp(struct elf_image *img, uint64_t slot, struct addr_set *out
 				continue;
 			fde = elf_image__fde_at(img, at);
 			if (fde && !addr_set__has(out, fde->start) &&
-			    adrp_loads(&in, base + k, fde->end, slot))
+			    adrp_loads(img, &in, base + k, fde->end, slot))
 				addr_set__add(out, fde->start);
 		}
 	}
@@ -192,7 +203,7 @@ static unsigned int calls_x86(struct elf_image *img, const struct elf_seg *seg, 
 		uint64_t at;
 
 		p = memchr(p, 0xe8, (size_t)(end - 4 - p)); /* call rel32 */
-		if (!p)
+		if (!p || !elf_image__spend(img, 1, WORK_HIT))
 			break;
 		at = seg->vaddr + (uint64_t)(p - base);
 		if (at + 5 + (uint64_t)(int64_t)(int32_t)rd32(p + 1) != target)
@@ -213,6 +224,8 @@ static unsigned int calls_a64(struct elf_image *img, const struct elf_seg *seg, 
 	unsigned int n = 0;
 	size_t k;
 
+	if (!elf_image__spend(img, seg->filesz / 4, WORK_HIT))
+		return 0;
 	for (k = -seg->vaddr & 3; k + 4 <= seg->filesz; k += 4) {
 		uint32_t w = rd32(base + k);
 		uint64_t at = seg->vaddr + k;
@@ -241,6 +254,8 @@ unsigned int scan__calls_of(struct elf_image *img, uint64_t target, struct addr_
 	for (s = 0; s < img->nsegs; s++) {
 		if (!(img->segs[s].flags & PF_X))
 			continue;
+		if (!elf_image__spend(img, img->segs[s].filesz / 16, WORK_16BYTES))
+			break;
 		n += img->machine == EM_AARCH64 ? calls_a64(img, &img->segs[s], target, callers)
 						: calls_x86(img, &img->segs[s], target, callers);
 	}

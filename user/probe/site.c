@@ -80,9 +80,13 @@ static bool table_leads_into(const struct elf_image *img, const struct func *f, 
 		uint64_t table = f->v[i].value;
 		const uint8_t *p = table ? elf_image__rest(img, table, &n) : NULL;
 
+		if (!elf_image__spend(img, 1, WORK_STEP))
+			return true;
 		for (k = 0; p && k < MT_MIN(n / 4, (size_t)MAX_TABLE); k++) {
 			uint64_t t = table + (uint64_t)(int64_t)(int32_t)rd32(p + k * 4);
 
+			if (!elf_image__spend(img, 1, WORK_BYTE))
+				return true;
 			if (t < f->start || t >= f->end)
 				break;
 			if (t >= from && t <= to)

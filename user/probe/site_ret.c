@@ -172,6 +172,8 @@ static int parts_of_tables(struct flow *fl)
 			if (t < f->start || t >= f->end)
 				break;
 		}
+		if (!elf_image__spend(fl->img, k, WORK_BYTE))
+			return -E2BIG;
 		fde = elf_image__fde_at(fl->img, t);
 		if (fde && !part_of(fl, t) && fde__leads_back(fl->img, fde, f->start, f->end))
 			err = add_part(fl, fde->start, fde->end);
