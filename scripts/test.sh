@@ -125,6 +125,7 @@ done
 run_counted "live tests" python3 tests/live/run.py --build build --retry
 run_counted "live tests, sanitizers" python3 tests/live/run.py --build build-asan --sim build --retry \
 	layouts.c calls.python calls.mindspore files.db files.order files.odd stop. errors. later.import later.forked
+run_counted "kernels, what is missing" tests/kernels/selftest.sh
 run_counted "kernels" tests/kernels/run.sh --build build --build build-aarch64
 
 echo "$passed passed, $failed failed, $skipped skipped"

@@ -10,6 +10,8 @@ Usage: tests/kernels/run.sh [--build DIR]... [--jobs N] [--keep] [KERNEL...]
 KERNEL is RELEASE/ARCH: 5.10, 6.1 or 6.12 / amd64 or arm64 (default: all six).
 The kernel packages come from Debian and are kept in ${MEMTAP_CACHE:-~/.cache/memtap}/kernels.
 Prints one line a kernel: ok, FAIL or skip with the reason, and a closing line of the counts.
+A kernel is left out where its build folder, its emulator or its package is missing, unless it is
+named: then that is a failure, as is a root file system that cannot be made.
 
   --build DIR  a build folder with memtap and the simulated stack, one for each
                architecture (default: build and build-aarch64 if it is there)
@@ -24,7 +26,7 @@ top=$(readlink -f "$here/../..")
 . "$here/fetch.sh"
 # shellcheck source=tests/kernels/root.sh
 . "$here/root.sh"
-builds=() kernels=() said=() jobs=2 keep=
+builds=() kernels=() said=() jobs=2 keep='' named=''
 while [ $# -gt 0 ]; do
 	case $1 in
 	--build) builds+=("$(readlink -f "$2")"); shift ;;
@@ -36,6 +38,7 @@ while [ $# -gt 0 ]; do
 	esac
 	shift
 done
+[ ${#kernels[@]} = 0 ] || named=1
 [ ${#builds[@]} -gt 0 ] || builds=("$top"/build "$top"/build-aarch64)
 # The slowest first: they end together.
 [ ${#kernels[@]} -gt 0 ] || kernels=(6.1/amd64 6.1/arm64 6.12/amd64 6.12/arm64 5.10/amd64 5.10/arm64)
@@ -110,15 +113,20 @@ boot() { # IMAGE ARCH OUT
 # Reason to leave a kernel out, or nothing.
 why_not() { # ARCH
 	command -v "$(emulator_of "$1")" >/dev/null || { echo "no $(emulator_of "$1")"; return; }
-	[ -e "$work/initrd-$1.gz" ] || echo "no build for it, or no busybox to be had"
+	[ -e "$work/initrd-$1.gz" ] || echo "no build folder for it"
 }
 
 one() { # RELEASE ARCH OUT: prints what is to be said, the last line with the verdict
 	local image why
+	if [ -e "$work/no-root-$2" ]; then
+		sed 's/^/    /' "$work/no-root-$2"
+		echo "FAIL kernel $1/$2 (its root file system cannot be made, as above)"
+		return
+	fi
 	why=$(why_not "$2")
 	[ -z "$why" ] && { image=$(fetch_kernel "$1" "$2") || why="its package cannot be had here"; }
 	if [ -n "$why" ]; then
-		echo "skip kernel $1/$2 ($why)"
+		[ -z "$named" ] && echo "skip kernel $1/$2 ($why)" || echo "FAIL kernel $1/$2 ($why)"
 		return
 	fi
 	if boot "$image" "$2" "$3" && python3 "$here/judge.py" "$1" "$2" "$3" "$work/root-$2"; then
@@ -129,7 +137,13 @@ one() { # RELEASE ARCH OUT: prints what is to be said, the last line with the ve
 }
 
 for build in "${builds[@]}"; do
-	arch=$(arch_of "$build/memtap") && make_root "$arch" "$build" || echo "$build: no root file system made of it" >&2
+	arch=$(arch_of "$build/memtap") || continue
+	# Outside of any condition: else bash goes on behind what fails in it.
+	set +e
+	(set -e; make_root "$arch" "$build") >"$work/making-$arch" 2>&1
+	made=$?
+	set -e
+	[ $made = 0 ] && [ -s "$work/initrd-$arch.gz" ] || mv "$work/making-$arch" "$work/no-root-$arch"
 done
 for k in "${kernels[@]}"; do
 	while [ "$(jobs -pr | wc -l)" -ge "$jobs" ]; do wait -n || true; done
