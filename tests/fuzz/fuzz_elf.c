@@ -26,6 +26,7 @@ static int visit(void *ctx, const char *name, uint64_t vaddr, uint64_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static int fd = -1;
+	struct mspool_stats ms;
 	struct pta_derived d;
 	struct elf_image *img;
 	const struct fde *f;
@@ -52,6 +53,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	pta__derive(img, &d);
 	pymethod__find(img, "_mark", &v);
+	for (i = 0; i < 2; i++)
+		if (!mspool__derive(img, i, &ms) && (ms.used < 0 || ms.used > INT8_MAX ||
+						     ms.reserved > INT8_MAX || ms.besides > INT8_MAX))
+			abort(); /* struct mt_site has a byte for each */
 	elf_image__close(img);
 	return 0;
 }

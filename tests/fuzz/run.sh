@@ -16,18 +16,23 @@ export FUZZ_WORK
 trap 'rm -rf "$out" "$FUZZ_WORK"' EXIT
 mkdir "$out/corpus"
 case $name in
-elf) sources=("$src"/user/probe/{arg,derive,elf,elf_guard,elf_sym,fde,func,insn_a64,insn_x86,pymethod,scan,site,site_ret}.c
+elf) sources=("$src"/user/probe/{arg,derive,elf,elf_guard,elf_sym,fde,func,insn_a64,insn_x86,mspool,pymethod,scan,site,site_ret}.c
 	      "$src"/user/base/*.c) libs=(-lZydis)
 	if [ $# -eq 0 ]; then # small libraries that have all that is looked for
+		seed() { # COMPILER NAME FLAG... FILE
+			"$1" -O2 -fPIC -fno-inline -shared -nostdlib -w -Wl,-z,max-page-size=4096 \
+				-o "$out/corpus/$1-$2" "${@:3}"
+		}
 		for cc in cc aarch64-linux-gnu-gcc; do
+			# The other architecture's compiler need not be here. A seed that is not made is a failure.
+			[ "$cc" = cc ] || command -v "$cc" >/dev/null || continue
 			for layout in 0 3; do
-				"$cc" -O2 -fPIC -fno-inline -shared -nostdlib -w -DLAYOUT=$layout \
-					-Wl,-z,max-page-size=4096 -o "$out/corpus/$cc-$layout" \
-					"$src/tests/unit/data-derive/fake_npu.c" 2>/dev/null || :
+				seed "$cc" "npu-$layout" -DLAYOUT=$layout "$src/tests/unit/data-derive/fake_npu.c"
 			done
+			seed "$cc" mspool "$src/tests/unit/data-derive/fake_mspool.c"
 		done
 	fi ;;
-record) sources=("$src"/user/{model,base}/*.c "$src"/user/capture/decode.c "$src"/user/output/{attr,codec,text}.c) libs=() ;;
+record) sources=("$src"/user/{model,base}/*.c "$src"/user/capture/{decode,judge}.c "$src"/user/output/{attr,codec,text}.c) libs=() ;;
 ldcache) sources=("$src"/user/target/{ldcache,root}.c "$src"/user/base/*.c) libs=()
 	[ $# -gt 0 ] || head -c 65536 /etc/ld.so.cache >"$out/corpus/ld.so.cache" ;;
 journal) sources=("$src"/user/{output,base}/*.c "$src"/user/model/row.c) libs=(-lsqlite3) ;;

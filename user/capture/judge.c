@@ -16,13 +16,13 @@
 
 static struct pta_voice *voice(struct pta_judge *j, const struct mt_hdr *h)
 {
-	struct pta_voice *v = j->voices + j->last;
+	struct pta_voice *v = j->n ? &j->voices[j->last] : NULL;
 	uint64_t *at;
 	bool fresh;
 	void *more;
 
 	/* Records of one process come one after the other. */
-	if (j->n && v->tgid == h->tgid && v->start == h->start)
+	if (v && v->tgid == h->tgid && v->start == h->start)
 		return v;
 	at = hmap__put(&j->by_process, (struct hkey){ h->tgid, h->start }, &fresh);
 	if (!at)
