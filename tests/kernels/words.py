@@ -91,7 +91,8 @@ class Words:
                    'lockdown': self.facts['lockdown'],
                    'kernel.perf_event_paranoid': self.facts['paranoid'],
                    'kernel.unprivileged_bpf_disabled': self.facts['unprivileged'],
-                   'known defects of this release': 'none', 'processes with NPU libraries': '0', **EMULATED}
+                   'known defects of this release': 'none', 'known defects beside others': 'none',
+                   'processes with NPU libraries': '0', **EMULATED}
         self.equal('release of the kernel', self.facts['release'].startswith(self.release + '.'), True)
         rights = dict.fromkeys(RIGHTS, YES)
         loads = {'programs': 'load'}

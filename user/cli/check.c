@@ -233,9 +233,11 @@ int cmd_check(int argc, char **argv)
 	say_file(&r, "kernel.perf_event_paranoid", "/proc/sys/kernel/perf_event_paranoid", NULL);
 	say_file(&r, "kernel.unprivileged_bpf_disabled",
 		 "/proc/sys/kernel/unprivileged_bpf_disabled", NULL);
-	bad = knownbad__uretprobe_seccomp();
+	bad = knownbad__here(KNOWNBAD_URETPROBE_SECCOMP);
 	say(&r, "known defects of this release", bad ? bad : "none",
 	    bad ? "`ret` sites are used" : NULL);
+	bad = knownbad__here(KNOWNBAD_UTASK_RACE);
+	say(&r, "known defects beside others", bad ? bad : "none", NULL);
 	if (!r.json)
 		puts("Rights");
 	check_caps(&r);

@@ -233,7 +233,7 @@ int cmd_probes(int argc, char **argv)
 		return err ? EXIT_FAIL : EXIT_OK;
 	}
 	features__probe(&f, false);
-	bad = knownbad__uretprobe_seccomp();
+	bad = knownbad__here(KNOWNBAD_URETPROBE_SECCOMP);
 	if (bad) { /* as record does */
 		pr_warn("%s: `ret` sites would be used instead", bad);
 		opts.ret_sites = true;

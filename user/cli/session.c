@@ -142,11 +142,14 @@ static int setup(struct session *s)
 	err = write_cfg(s);
 	if (err)
 		return err;
-	bad = knownbad__uretprobe_seccomp();
+	bad = knownbad__here(KNOWNBAD_URETPROBE_SECCOMP);
 	if (bad) { /* the trampoline is in every process that maps the library, target or not */
 		pr_warn("%s: `ret` sites are used instead", bad);
 		pr.ret_sites = true;
 	}
+	bad = knownbad__here(KNOWNBAD_UTASK_RACE);
+	if (bad)
+		pr_warn("%s", bad);
 	s->prober = prober__new(s->progs, &s->features, &pr);
 	s->model = model__new(&mo, &ops, s);
 	if (!s->prober || !s->model)

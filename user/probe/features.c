@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -191,37 +190,4 @@ const char *feature__text(int state, char *buf, size_t n)
 		return "not tried";
 	snprintf(buf, n, "not permitted: %s", strerror(-state));
 	return buf;
-}
-
-/* a.b.c of the running release; 0 on anything else. */
-static unsigned int release(void)
-{
-	unsigned int a, b, c = 0;
-	struct utsname u;
-
-	if (uname(&u) || sscanf(u.release, "%u.%u.%u", &a, &b, &c) < 2)
-		return 0;
-	return a << 16 | MT_MIN(b, 255u) << 8 | MT_MIN(c, 255u);
-}
-
-const char *knownbad__uretprobe_seccomp(void)
-{
-	const char *env = getenv("MEMTAP_KNOWNBAD");
-	unsigned int r = release();
-
-	if (env && strcmp(env, "ignore") == 0)
-		return NULL;
-#ifdef __x86_64__
-	/*
-	 * tracers.md R68: from 6.11 (commit ff474a78cef5, the uretprobe() system
-	 * call) seccomp filters see it and kill the process; let through since
-	 * 6.14 and stable 6.12.14, 6.13.3 (commit cf6cb56ef244).
-	 */
-	if ((r >= 0x060b00 && r < 0x060c0e) || (r >= 0x060d00 && r < 0x060d03))
-		return "return probes kill processes with a seccomp filter on this kernel (6.11 to "
-		       "6.12.13, 6.13 to 6.13.2)";
-#else
-	(void)r;
-#endif
-	return NULL;
 }

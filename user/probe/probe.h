@@ -213,9 +213,19 @@ const char *feature__text(int state, char *buf, size_t n);
 
 /*
  * Defects that trying would trigger (design.md, principle 5): by release range,
- * with the fixing commit; MEMTAP_KNOWNBAD=ignore overrides. Text or NULL.
+ * with the fixing commit; MEMTAP_KNOWNBAD=ignore overrides.
  */
-const char *knownbad__uretprobe_seccomp(void);
+enum knownbad {
+	KNOWNBAD_URETPROBE_SECCOMP, /* return probes kill processes: `ret` sites instead */
+	KNOWNBAD_UTASK_RACE, /* another's profiler may panic the kernel: only said */
+	KNOWNBAD_MAX
+};
+
+/* What the running kernel has of it: text or NULL. */
+const char *knownbad__here(enum knownbad which);
+/* The same of any kernel, by what uname says of it. */
+const char *knownbad__in(enum knownbad which, const char *machine, const char *release,
+			 const char *version);
 
 /* ---- BPF programs and maps ---- */
 
