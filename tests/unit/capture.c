@@ -125,6 +125,18 @@ Test(decode, hal_alloc_of_a_segment)
 	cr_expect_eq(decoded(&c).flags, 0);
 }
 
+/* A target may say any number: none beyond what the driver has room for is one. */
+Test(decode, impossible_devices)
+{
+	cr_expect_eq(decode(MT_FN_SET_DEVICE, 1023, 0, 0, 0).device, 1023);
+	cr_expect_eq(decode(MT_FN_SET_DEVICE, 1024, 0, 0, 0).device, -1);
+	cr_expect_eq(decode(MT_FN_SET_DEVICE, INT32_MAX, 0, 0, 0).device, -1);
+	cr_expect_eq(decode(MT_FN_SET_DEVICE, (uint64_t)-2, 0, 0, 0).device, -1);
+	cr_expect_eq(decode(MT_FN_HAL_CREATE, 1, 512, 1023ULL << 32, 0).device, 1023);
+	cr_expect_eq(decode(MT_FN_HAL_CREATE, 1, 512, 1024ULL << 32, 0).device, -1);
+	cr_expect_eq(decode(MT_FN_PTA_ALLOC, 1, 512, 1 << 20, 0).device, -1);
+}
+
 Test(decode, impossible_sizes)
 {
 	static const uint16_t fns[] = { MT_FN_HAL_ALLOC, MT_FN_HAL_CREATE, MT_FN_HOST_REG,

@@ -251,6 +251,44 @@ Test(trace_json, real_axis)
 	rm_dir(d);
 }
 
+/* Each file is a descriptor and a buffer: a target that counts devices up must not take them all.
+ */
+Test(trace_json, devices_that_a_target_makes_up)
+{
+	struct row r = {
+		.event = ROW_MSTX, .type = ROW_MARK, .time = START, .name = "m", .name_len = 1
+	};
+	struct out_opts opts = { .start_real = START };
+	char *d = tmp_dir(), *trace;
+	struct dirent *e;
+	struct out *o;
+	size_t n = 0;
+	DIR *h;
+
+	opts.dir = d;
+	cr_assert(!out__open(&opts, &o));
+	for (r.device = 0; r.device < 1024; r.device++) {
+		r.id++;
+		cr_assert_eq(out__row(o, &r), 0);
+	}
+	r.event = ROW_KERNEL_LAUNCH;
+	r.type = ROW_KERNEL;
+	r.device = 1000; /* its copy for the processor has a place */
+	r.id++;
+	cr_assert_eq(out__row(o, &r), 0);
+	cr_expect_eq(out__left_out(o), 1024 - MAX_DEVICES + 1);
+	cr_assert_eq(out__close(o), 0);
+	cr_assert(asprintf(&trace, "%s/trace", d) > 0);
+	h = opendir(trace);
+	cr_assert(h);
+	while ((e = readdir(h)))
+		n += e->d_name[0] != '.';
+	closedir(h);
+	cr_expect_eq(n, MAX_DEVICES + 1, "%zu files", n);
+	free(trace);
+	rm_dir(d);
+}
+
 Test(trace_json, hostile_messages)
 {
 	static const char msg[] = "q\" b\\ n\n t\t z\0 e\x1b \xff\xfe \xed\xa0\x80 ok\xc3\xa9";

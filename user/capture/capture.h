@@ -64,6 +64,9 @@ enum event_kind {
 #define EVF_MERGED 0x1000u /* PTA: a free names the block merged with its free neighbours */
 #define EVF_ALONE 0x400u /* HAL: out of memory, and no enclosing call to report it */
 
+/* Highest number a device can have: 10 bits in the flag of halMemAlloc. */
+#define EVENT_DEVICE_MAX 1023
+
 struct event {
 	enum event_kind kind;
 	uint32_t flags;
@@ -73,7 +76,7 @@ struct event {
 	int64_t ret; /* 0 = success */
 	uint64_t addr;
 	int64_t size;
-	int32_t device; /* -1 = unknown */
+	int32_t device; /* 0 to EVENT_DEVICE_MAX; -1 = unknown */
 	uint32_t module, page; /* HAL: module id; 0 normal, 1 huge, 2 giant */
 	uint64_t hal_flag;
 	int64_t allocated, reserved, active;

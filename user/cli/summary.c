@@ -321,6 +321,9 @@ void session__summary(struct session *s)
 				pf->path);
 	if (unwritten)
 		fprintf(f, "  rows that could not be written: %" PRIu64 "\n", unwritten);
+	if (out__left_out(s->out))
+		fprintf(f, "  rows without a trace file, of devices above %d: %" PRIu64 "\n",
+			MAX_DEVICES - 1, out__left_out(s->out));
 	print_command(s, f);
 	print_pools(s, f);
 	fprintf(f, "  stacks: none asked for\n");

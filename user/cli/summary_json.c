@@ -247,6 +247,7 @@ int session__summary_json(struct session *s, const char *path)
 	add_u64(top, "rows_extra", c.rows_extra);
 	add_u64(top, "rows_written", rows);
 	add_u64(top, "rows_unwritten", unwritten);
+	add_u64(top, "rows_without_trace_file", out__left_out(s->out));
 	add_u64(top, "frees_preattach", c.preattach);
 	add_u64(top, "frees_missed", c.residual);
 	add_u64(top, "failed_allocations", c.failures[0]);

@@ -45,6 +45,9 @@ enum row_type {
 	ROW_TYPE_MAX
 };
 
+/* Of so many devices, from 0, there are pools and trace files. */
+#define MAX_DEVICES 64
+
 /* Device column: a number >= 0, or one of these. */
 #define DEV_NA (-1) /* "N/A" */
 #define DEV_HOST (-2) /* "host": HAL memory of type HOST (V-seed) */

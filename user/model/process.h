@@ -8,8 +8,7 @@
 
 struct event;
 
-#define MAX_DEVICES 64
-#define MAX_PHYS 1023 /* 10 bits in the flag of halMemAlloc */
+#define MAX_PHYS 1023 /* as EVENT_DEVICE_MAX */
 
 /* Address spaces of live blocks: layers are never mixed (ascend-abi.md 4.2). */
 enum layer { LAYER_HAL, LAYER_HANDLE, LAYER_HOST_REG, LAYER_PTA, LAYER_WS, LAYER_MS, LAYER_MAX };

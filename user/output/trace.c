@@ -28,6 +28,7 @@ struct trace {
 	size_t n_files;
 	struct hmap sums; /* (pid, device and kind) -> running sum */
 	uint64_t host_sum;
+	uint64_t left_out; /* rows of devices that have no file */
 	int err;
 };
 
@@ -90,10 +91,15 @@ static struct file *make_file(struct trace *t, int32_t device)
 	return f;
 }
 
+/* NULL: an error, see t->err, or a number that only a target made up: each would be a file. */
 static struct file *file_of(struct trace *t, int32_t device)
 {
 	size_t i;
 
+	if (device >= MAX_DEVICES) {
+		t->left_out++;
+		return NULL;
+	}
 	for (i = 0; i < t->n_files; i++) {
 		if (t->files[i].device == device)
 			return &t->files[i];
@@ -301,7 +307,7 @@ static void kernel_row(struct trace *t, const struct row *r)
 		struct file *f = file_of(t, where[i]);
 
 		if (!f)
-			return;
+			continue;
 		see_pid(t, f, r->pid, 0);
 		trace_event__instant(&f->s, name, r->pid, r->tid, now_of(t, r), "kernel",
 				     named ? r->name : NULL, r->name_len);
@@ -424,6 +430,11 @@ int trace__close(struct trace *t)
 	hmap__free(&t->sums);
 	free(t);
 	return err;
+}
+
+uint64_t trace__left_out(const struct trace *t)
+{
+	return t->left_out;
 }
 
 uint64_t trace__bytes(const struct trace *t)
