@@ -117,6 +117,7 @@ struct session {
 	size_t probes_failed;
 	uint64_t t_swept, swept; /* open calls of threads that are gone */
 	uint64_t life_seen, life_lost; /* births and deaths of processes */
+	uint64_t crowded; /* events of more pools than a process can have */
 	uint64_t rows_unknown; /* processes that could not be kept: out of memory */
 
 	int write_err;

@@ -27,7 +27,10 @@ static size_t probes_failed(struct session *s)
 void session__collect(struct session *s)
 {
 	struct mt_site_stat st;
+	struct model_counts c;
 
+	model__counts(s->model, &c);
+	s->crowded = c.rules[RULE_CROWDED];
 	s->probes_failed = probes_failed(s);
 	later__settle(s);
 	if (!site_stat__read(s->stats_fd, 0, &st)) {
@@ -38,8 +41,8 @@ void session__collect(struct session *s)
 
 bool session__incomplete(const struct session *s)
 {
-	return s->lost_total || s->n_gaps || s->n_unseen || s->mapwatch_lost || s->pool_unseen ||
-	       s->probes_failed || s->life_lost || s->functions_unseen;
+	return s->crowded || s->lost_total || s->n_gaps || s->n_unseen || s->mapwatch_lost ||
+	       s->pool_unseen || s->probes_failed || s->life_lost || s->functions_unseen;
 }
 
 void session__account(struct session *s, struct account *a)
@@ -295,6 +298,11 @@ void session__summary(struct session *s)
 			", out of memory %" PRIu64 ", range ends without start %" PRIu64
 			", late %" PRIu64 "\n",
 			c.preattach, c.residual, c.oom, c.unpaired_ranges, d.late);
+	if (c.ranges_over)
+		fprintf(f,
+			"  range starts not remembered, too many ranges are open: %" PRIu64
+			"; their ends have no start\n",
+			c.ranges_over);
 	print_losses(s, f);
 	if (s->life_lost)
 		fprintf(f, "  lifecycle events lost: %" PRIu64 " of %" PRIu64 "\n", s->life_lost,

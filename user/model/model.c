@@ -20,6 +20,7 @@ const char *rule__name(enum rule r)
 		[RULE_OTHER_POOL] = "MindSpore host pools",
 		[RULE_NOT_FREED] = "MindSpore frees that wait or find nothing",
 		[RULE_PART] = "MindSpore blocks cut apart",
+		[RULE_CROWDED] = "MindSpore pools and parts beyond what is kept",
 		[RULE_FILTERED] = "filtered by options",
 		[RULE_WITHDRAWN] = "withdrawn probes",
 		[RULE_DOUBTED] = "processes that tell nonsense",
@@ -213,7 +214,8 @@ static void on_mark(struct model *m, struct process *p, const struct event *e)
 		g.id = e->key ? e->key : p->next_range;
 		if (e->text_len == 10 && memcmp(e->text, "step start", 10) == 0)
 			g.step_id = ++p->step;
-		process__open_range(p, &g);
+		if (!process__open_range(p, &g))
+			m->counts.ranges_over++;
 		r.type = ROW_RANGE_START;
 		r.range_id = g.id;
 		r.step_id = g.step_id;

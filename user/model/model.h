@@ -134,6 +134,7 @@ enum rule {
 	RULE_OTHER_POOL, /* MindSpore's pools of the host */
 	RULE_NOT_FREED, /* MindSpore: still in use by a stream, or not of the pool */
 	RULE_PART, /* MindSpore: rests of blocks cut apart, the end of the call that does it */
+	RULE_CROWDED, /* MindSpore: of more pools, or parts at once, than a process can have */
 	RULE_FILTERED, /* --events, --level, --device */
 	RULE_WITHDRAWN, /* the self-check of its probe failed */
 	RULE_DOUBTED, /* the same for one process: what it tells makes no sense */
@@ -212,6 +213,7 @@ struct model_counts {
 	uint64_t preattach; /* frees of blocks from before the attach */
 	uint64_t residual; /* MALLOC of an address still live: a missed FREE */
 	uint64_t unpaired_ranges; /* range ends without a start */
+	uint64_t ranges_over; /* starts that are not remembered: too many are open */
 	uint64_t live_blocks;
 	uint64_t by_type[ROW_TYPE_MAX][2]; /* rows of MALLOC, FREE; marks etc. in [0] */
 };

@@ -28,7 +28,19 @@ struct range {
 	uint64_t id, lib_id, domain, begin, kernel_index, step_id;
 	uint32_t tid;
 	bool py;
+	uint32_t below; /* opened before it under the same key, or next free one; 0: none */
 };
+
+/*
+ * What a process may make us remember: real ones need far less, and one that never closes
+ * anything must not take all memory. What is over it is counted.
+ */
+#define MAX_RANGES 65536u
+#define MAX_MS_POOLS 256u
+#define MAX_MS_PIECES 4096u
+#define MAX_WS_USES 1024u
+#define MAX_MERGED (1u << 18)
+#define MERGED_LOOKED_AT 4096u /* addresses in the range of one free */
 
 struct thread {
 	int32_t set; /* last successful aclrtSetDevice, -1 */
@@ -90,8 +102,10 @@ struct process {
 	struct hmap streams; /* stream -> id + 1 */
 	struct hmap stream_devices; /* stream -> logical device */
 	struct hmap names; /* handle or stub -> char * */
-	struct range *ranges;
-	size_t n_ranges, cap_ranges;
+	struct range *ranges; /* 0 is none */
+	uint32_t next_range_no, cap_ranges, free_range, n_ranges;
+	struct hmap ranges_by_id; /* (id of the library, domain) -> youngest range */
+	struct hmap ranges_by_thread; /* (thread and kind, domain) -> the same, without an id */
 	int16_t *phys; /* physical number of each logical device, -1 = not told */
 	int32_t n_phys;
 	int32_t n_visible; /* devices named by the environment, 0 = not told */
@@ -130,7 +144,8 @@ int32_t process__logical(struct process *p, uint32_t tid, int32_t phys);
 int process__name(struct process *p, uint64_t handle, const char *text, size_t len);
 const char *process__find_name(const struct process *p, uint64_t handle);
 
-struct range *process__open_range(struct process *p, const struct range *r);
+/* False: too many are open, or no memory; its end will find none. */
+bool process__open_range(struct process *p, const struct range *r);
 /* The range that an end closes, removed into *out; false if there is none. */
 bool process__close_range(struct process *p, uint32_t tid, uint64_t lib_id, uint64_t domain,
 			  bool py, struct range *out);
