@@ -2,6 +2,7 @@
 /* The model over the lives of processes: what is kept of them, and what is not. */
 #include <criterion/criterion.h>
 #include <malloc.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "capture/capture.h"
@@ -75,11 +76,39 @@ Test(model_life, ended_process_is_small)
 	used = mallinfo2().uordblks - before;
 	cr_expect_lt(used / n, 1024, "%zu bytes a process", used / n);
 	cr_expect_eq(live(m), 0);
-	/* The peaks are still known. */
-	cr_expect_eq(model__pools(m, p, 8), 8);
+	/* The peaks are still known, and nothing is held any more. */
+	cr_expect_eq(model__pools(m, p, 8), n + 100);
 	cr_expect_eq(p[7].tgid, 8);
 	cr_expect_eq(p[7].device, 0);
 	cr_expect_eq(p[7].peak, 4096);
+	cr_expect_eq(p[7].used, 0);
+	model__free(m);
+}
+
+/* However many have ended before: the largest is shown, wherever it stands. */
+Test(model_life, pools_of_all_processes)
+{
+	struct model *m = new_model();
+	struct pool_state *p;
+	uint32_t i;
+	size_t n;
+
+	for (i = 1; i <= 1000; i++) {
+		feed(m, EV_HAL_ALLOC, i, 0x1000, i == 999 ? 1 << 20 : 4096);
+		if (i < 999)
+			feed(m, EV_EXIT, i, 0, 0);
+	}
+	p = model__pool_list(m, &n);
+	cr_assert(p);
+	cr_assert_eq(n, 1000);
+	cr_expect_eq(p[0].tgid, 999);
+	cr_expect_eq(p[0].used, 1 << 20);
+	cr_expect_eq(p[1].tgid, 1);
+	cr_expect_eq(p[1].used, 0);
+	cr_expect_eq(p[1].peak, 4096);
+	cr_expect_eq(p[999].tgid, 1000);
+	cr_expect_eq(p[999].used, 4096);
+	free(p);
 	model__free(m);
 }
 

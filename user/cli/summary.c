@@ -99,29 +99,18 @@ static const char *device_text(int32_t d, char buf[16])
 
 #define SHOWN_POOLS 16
 
-/* Largest first; of equal ones the order of processes and pools is kept apart by PID. */
-static int by_peak(const void *a, const void *b)
-{
-	const struct pool_state *x = a, *y = b;
-
-	if (x->peak != y->peak)
-		return x->peak < y->peak ? 1 : -1;
-	return x->tgid < y->tgid ? -1 : x->tgid > y->tgid;
-}
-
 /* The picture of the peak: what each pool held at most, drawn to one scale. */
 static void print_pools(struct session *s, FILE *f)
 {
-	struct pool_state p[256];
-	size_t n = model__pools(s->model, p, MT_ARRAY_SIZE(p)), i;
 	uint64_t max = 0;
 	char dev[16];
+	size_t n, i;
+	struct pool_state *p = model__pool_list(s->model, &n);
 
 	for (i = 0; i < n; i++)
 		max = MT_MAX(max, MT_MAX(p[i].peak, p[i].peak_total));
 	if (!max)
-		return;
-	qsort(p, n, sizeof(*p), by_peak);
+		goto out;
 	fprintf(f,
 		"  peak of each pool (sums marked * count what was allocated since the attach):\n");
 	for (i = 0; i < n && i < SHOWN_POOLS; i++) {
@@ -138,6 +127,8 @@ static void print_pools(struct session *s, FILE *f)
 	}
 	if (n > SHOWN_POOLS)
 		fprintf(f, "    ... and %zu smaller ones\n", n - SHOWN_POOLS);
+out:
+	free(p);
 }
 
 static void print_rows(const struct model_counts *c, FILE *f)

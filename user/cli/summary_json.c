@@ -139,8 +139,8 @@ static void json_gaps(struct session *s, cJSON *top)
 static void json_pools(struct session *s, cJSON *top)
 {
 	cJSON *arr = cJSON_AddArrayToObject(top, "pools");
-	struct pool_state p[256];
-	size_t n = model__pools(s->model, p, MT_ARRAY_SIZE(p)), i;
+	size_t n, i;
+	struct pool_state *p = model__pool_list(s->model, &n);
 
 	for (i = 0; i < n; i++) {
 		cJSON *o = cJSON_CreateObject();
@@ -155,6 +155,7 @@ static void json_pools(struct session *s, cJSON *top)
 		cJSON_AddBoolToObject(o, "since_attach_only", p[i].partial);
 		cJSON_AddItemToArray(arr, o);
 	}
+	free(p);
 }
 
 /* A file that is not there is made and removed: no other way tells all that may be in its way. */

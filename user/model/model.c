@@ -332,6 +332,7 @@ static void on_exit_process(struct model *m, struct process *p, uint64_t time)
 	system_row(m, p, ROW_STOP_TRACE, time, p->tgid, 0, false);
 	model__drop_blocks(m, p);
 	process__end(p);
+	process__no_sums(p);
 	if (m->ops.ended)
 		m->ops.ended(m->ctx, p->tgid);
 }

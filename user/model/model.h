@@ -228,6 +228,9 @@ struct pool_state {
 	uint64_t peak_time; /* boot time */
 	bool partial; /* sums of what was seen since the attach only */
 };
+/* At most max of them, in the order of processes; how many there are, as snprintf(3) does. */
 size_t model__pools(const struct model *m, struct pool_state *out, size_t max);
+/* All of them, *n, the highest peak first; malloced. NULL: no memory. */
+struct pool_state *model__pool_list(const struct model *m, size_t *n);
 
 #endif

@@ -154,13 +154,18 @@ static void forget_sums(struct pools *s)
 	}
 }
 
-void process__forget(struct process *p)
+void process__no_sums(struct process *p)
 {
-	process__end(p);
 	forget_sums(&p->hal);
 	forget_sums(&p->pta);
 	forget_sums(&p->ws);
 	forget_sums(&p->ms);
+}
+
+void process__forget(struct process *p)
+{
+	process__end(p);
+	process__no_sums(p);
 	p->n_ms_pools = 0;
 }
 

@@ -126,6 +126,8 @@ void process__free(struct process *p);
 void process__devices(struct process *p, const char *visible);
 /* At its end: threads, streams, names and ranges go; its pools and devices stay. */
 void process__end(struct process *p);
+/* Its memory is gone: sums are 0, peaks stay. */
+void process__no_sums(struct process *p);
 /* After an exec: what the old program had, sums included, not the peaks. */
 void process__forget(struct process *p);
 /* The pool of a slot, NULL if there is none; _get makes it, NULL for no such slot or no memory. */
