@@ -156,6 +156,54 @@ Test(model_life, missed_free_is_taken_off)
 	model__free(m);
 }
 
+static struct row last_row;
+
+static void keep_row(void *ctx, const struct row *r)
+{
+	(void)ctx;
+	last_row = *r;
+}
+
+/* What the counters of the trace show: never more than what the model says is there. */
+Test(model_life, held_in_rows)
+{
+	struct model_opts o = { .level = LEVEL_OP, .events = EVENTS_ALLOC };
+	struct model_ops ops = { .row = keep_row };
+	struct model *m = model__new(&o, &ops, NULL);
+
+	feed(m, EV_HAL_ALLOC, 1, 0x1000, 100);
+	cr_expect_eq(last_row.held, 100);
+	feed(m, EV_HAL_ALLOC, 1, 0x1000, 30); /* a FREE was missed */
+	cr_expect_eq(last_row.held, 30);
+	feed(m, EV_HAL_ALLOC, 2, 0x1000, 7); /* of another process */
+	cr_expect_eq(last_row.held, 7);
+	feed(m, EV_HAL_ALLOC, 1, 0x2000, 5);
+	cr_expect_eq(last_row.held, 35);
+	feed(m, EV_HAL_FREE, 1, 0x1000, 0);
+	cr_expect_eq(last_row.held, 5);
+	feed(m, EV_HOST_REG, 1, 0x1000, 64);
+	cr_expect_eq(last_row.held, 64);
+	feed(m, EV_HOST_REG, 1, 0x1000, 16);
+	cr_expect_eq(last_row.held, 16);
+	feed(m, EV_HOST_REG, 1, 0x2000, 16);
+	feed(m, EV_HOST_UNREG, 1, 0x1000, 0);
+	cr_expect_eq(last_row.held, 16);
+	feed(m, EV_EXEC, 1, 0, 0); /* the memory is gone with the program */
+	feed(m, EV_HAL_ALLOC, 1, 0x3000, 9);
+	cr_expect_eq(last_row.held, 9);
+	feed(m, EV_HOST_REG, 1, 0x3000, 8);
+	cr_expect_eq(last_row.held, 8);
+	feed(m, EV_EXIT, 1, 0, 0);
+	{
+		struct event e = event_of(EV_HAL_ALLOC, 1, 0x3000, 3);
+
+		e.start = 77; /* the number is another process's now */
+		cr_assert_eq(model__event(m, &e), 0);
+	}
+	cr_expect_eq(last_row.held, 3);
+	model__free(m);
+}
+
 /* Pools stand in the order of devices, the host last; logical numbers are learnt. */
 Test(model_life, pools_by_device)
 {

@@ -176,7 +176,7 @@ static int read_device(struct record_opts *o, char *list)
 
 	for (; (w = next_word(&list));) {
 		if (!strcmp(w, "npu")) {
-			o->npu_slots = ~0u;
+			o->npus = true;
 		} else if (!strcmp(w, "cpu")) {
 			o->cpu = true;
 		} else if (!strncmp(w, "npu:", 4)) {
@@ -189,7 +189,7 @@ static int read_device(struct record_opts *o, char *list)
 			return -EINVAL;
 		}
 	}
-	return o->npu_slots || o->cpu ? 0 : -EINVAL;
+	return o->npus || o->npu_slots || o->cpu ? 0 : -EINVAL;
 }
 
 static int choose(const char *arg, const char *a, const char *b)

@@ -107,6 +107,7 @@ static int setup(struct session *s)
 			       .start_real = clock__real() };
 	struct model_opts mo = { .level = s->opts.level,
 				 .events = s->opts.events,
+				 .npus = s->opts.npus,
 				 .npu_slots = s->opts.npu_slots,
 				 .cpu = s->opts.cpu,
 				 .boot_to_real = s->boot_to_real };

@@ -34,8 +34,8 @@ struct record_opts {
 	uint64_t ring_bytes;
 	const char *summary_json;
 	unsigned int level, events;
-	uint32_t npu_slots;
-	bool cpu;
+	uint32_t npu_slots; /* bit N: device N */
+	bool npus, cpu; /* all of them; the host */
 	enum out_format format;
 	enum out_order order;
 	enum out_timeline timeline;

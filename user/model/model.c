@@ -63,18 +63,19 @@ uint64_t model__real(const struct model *m, uint64_t boot)
 	return boot + (uint64_t)m->opts.boot_to_real;
 }
 
-static bool device_wanted(const struct model *m, int32_t device)
+bool model__wants(const struct model *m, int32_t device)
 {
-	if (device == DEV_NA || (!m->opts.npu_slots && !m->opts.cpu))
+	if (device == DEV_NA || (!m->opts.npus && !m->opts.npu_slots && !m->opts.cpu))
 		return true;
 	if (device == DEV_HOST || device == DEV_CPU)
 		return m->opts.cpu;
-	return device < 32 && (m->opts.npu_slots >> device & 1);
+	return m->opts.npus || (device < 32 && (m->opts.npu_slots >> device & 1));
 }
 
 bool model__emit(struct model *m, struct process *p, struct row *r, bool is_event)
 {
-	if (!device_wanted(m, r->device)) {
+	/* What is lost is in the account, so it is in the rows. */
+	if (r->type != ROW_LOST && !model__wants(m, r->device)) {
 		if (is_event)
 			m->counts.rules[RULE_FILTERED]++;
 		return false;

@@ -104,6 +104,7 @@ struct row {
 	const char *lost_library; /* NULL = not of one library */
 
 	/* For the trace writer: */
+	uint64_t held; /* HAL, HOST_PINNED: what the process has there by the blocks seen */
 	uint64_t kernel_index; /* launches of the process up to here, this one included */
 	uint64_t range_id; /* ROW_RANGE_START/END */
 	uint64_t step_id; /* of a range named "step start", else 0 */
@@ -148,8 +149,10 @@ struct model_opts {
 	bool vendor; /* front end: nothing the vendor's tool has not */
 	unsigned int level; /* LEVEL_* */
 	unsigned int events; /* EVENTS_* */
-	uint32_t npu_slots; /* bit N: rows of device N; 0 = all */
-	bool cpu; /* with npu_slots: rows of the host too */
+	/* Rows of which devices; none of the three: of all. LOST rows are never left out. */
+	bool npus; /* all NPUs */
+	uint32_t npu_slots; /* bit N: of device N */
+	bool cpu; /* of the host */
 	int64_t boot_to_real; /* added to boot time */
 };
 

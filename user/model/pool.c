@@ -40,6 +40,8 @@ struct pool *pool__summed(struct process *p, enum layer l, int32_t device)
 	case LAYER_HAL:
 	case LAYER_HANDLE:
 		return pool__of(&p->hal, device);
+	case LAYER_HOST_REG:
+		return &p->pinned;
 	default:
 		return NULL;
 	}

@@ -160,6 +160,7 @@ void process__no_sums(struct process *p)
 	forget_sums(&p->pta);
 	forget_sums(&p->ws);
 	forget_sums(&p->ms);
+	p->pinned.used = 0;
 }
 
 void process__forget(struct process *p)

@@ -110,6 +110,7 @@ struct process {
 	int32_t n_phys;
 	int32_t n_visible; /* devices named by the environment, 0 = not told */
 	struct pools hal, pta, ws, ms;
+	struct pool pinned; /* registered memory of the host: for the trace only */
 	struct ms_pool *ms_pools;
 	size_t n_ms_pools;
 	struct event *ms_pieces; /* frees that are of a block or of a rest of one: mindspore.c */
