@@ -47,7 +47,7 @@ bool userns__is_initial(void);
 /* fn for each process of the host until it returns non-zero; returns that. */
 int proc__each(int (*fn)(void *ctx, pid_t pid), void *ctx);
 /* Is this process named so: comm, base name of the executable or of argv[0], or
- * of the script an interpreter runs (argv[1])? */
+ * of the script an interpreter runs (behind its options; the module of -m)? */
 bool proc__named(pid_t pid, const char *name);
 /* fn for each process below a cgroup directory (relative names: below the mount). */
 int cgroup__each(const char *path, int (*fn)(void *ctx, pid_t pid), void *ctx);
