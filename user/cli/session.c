@@ -407,12 +407,13 @@ int session__run(struct session *s)
 	if (!err && !s->early) {
 		report_attached(s);
 		err = session__meet_targets(s);
-		if (!err)
-			err = session__release(s);
 		if (!err && prober__attached(s->prober) == 0 && !s->watch) {
 			pr_err("nothing to probe, and new mappings cannot be watched");
 			err = -ENOENT;
 		}
+		/* The last step: what has begun is not ended for an error of ours. */
+		if (!err)
+			err = session__release(s);
 	}
 	if (!err) {
 		ran = true;

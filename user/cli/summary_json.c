@@ -277,17 +277,21 @@ int session__summary_json(struct session *s, const char *path)
 	if (!text)
 		return -ENOMEM;
 	if (strcmp(path, "-") == 0) {
-		puts(text);
+		err = puts(text) < 0 || fflush(stdout) ? -errno : 0;
 		free(text);
-		return 0;
+		clearerr(stdout); /* said here */
+		if (err)
+			cannot_write(path, err);
+		return err;
 	}
 	/* A named file of the user's: replaced, but never through a link. */
 	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	err = fd < 0 ? -errno : fd__write_all(fd, text, strlen(text));
-	if (fd >= 0) {
-		(void)fd__write_all(fd, "\n", 1);
-		close(fd);
-	}
+	if (!err)
+		err = fd__write_all(fd, "\n", 1);
+	/* Of some file systems only this tells that there was no room. */
+	if (fd >= 0 && close(fd) && !err)
+		err = -errno;
 	free(text);
 	if (err)
 		cannot_write(path, err);
