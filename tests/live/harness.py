@@ -276,6 +276,9 @@ class LiveTest(unittest.TestCase):
     def job(self, *args, **kw):
         return Job(self, self.number('job'), args, **kw)
 
+    def start(self, name, argv, **kw):
+        return Process(self, self.number(name), argv, **kw)
+
     def record(self, *args, **kw):
         return Recorder(self, self.number('rec'), args, **kw)
 

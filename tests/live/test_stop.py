@@ -3,6 +3,7 @@
 import csv
 import glob
 import os
+import re
 import signal
 import subprocess
 import time
@@ -222,6 +223,38 @@ class Stop(BasicTest):
         self.assertLessEqual(len(missing), a['lost'])
         stray = [b for b in report if b.startswith('row without')]
         self.assertEqual(stray, [])
+
+    def test_lossy_rows_have_their_intervals(self):
+        """Held still again and again: what is missing lies where the row of that second says."""
+        job = self.job('--seconds', 4.5, '--rate', 3000, '--threads', 2, start=False)
+        rec = self.record('-p', job.pid, '--ring-size', '64K')
+        job.go()
+        for _ in range(4):
+            rec.signal(signal.SIGSTOP)
+            self.pause(0.5)
+            rec.signal(signal.SIGCONT)
+            self.pause(0.6)
+        job.finish()
+        result = rec.ended()
+        self.assertEqual(C.accounting(result.rows, result.summary, lossless=False), [])
+        offset = result.summary['boot_to_real_ns']
+        lost = [r['attr'] for r in result.rows if r['type'] == 'LOST' and r['attr']['count'] not in ('0', 'N/A')]
+        intervals = [(int(a['first']) - C.EDGE, int(a['last']) + C.EDGE) for a in lost]
+        tellings = {}
+        for r in result.rows:
+            a = r['attr']
+            if r['type'] == 'LOST' and a['count'] != '0':
+                tellings.setdefault((a['probe'], a['cpu'], a['reason'], r['device']), []).append(a)
+        self.assertTrue([t for t in tellings.values() if len(t) > 1], 'nothing was told twice')
+        for rows in tellings.values():
+            for before, after in zip(rows, rows[1:]):
+                self.assertEqual(int(before['last']), int(after['first']))
+        report = C.compare(result.rows, self.records(job), result.summary, T.Rules())
+        missing = [b for b in report if b.startswith('no row')]
+        self.assertGreater(len(missing), 100)
+        for text in missing:
+            a, b = (int(t) + offset for t in re.search(r'\[(\d+), (\d+)\]', text).groups())
+            self.assertTrue(any(i <= b and a <= j for i, j in intervals), text)
 
     def test_strict_without_losses(self):
         result, job = self.traced(rec=('--strict',))

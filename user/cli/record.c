@@ -419,7 +419,7 @@ int cmd_record(int argc, char **argv)
 out:
 	free(o->pids);
 	free(o->names);
-	hmap__free(&s->loss_seen);
+	session__free_losses(s);
 	hmap__free(&s->segments_said);
 	hmap__free(&s->told);
 	session__free_unseen(s);

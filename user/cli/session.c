@@ -376,6 +376,7 @@ static void finish(struct session *s)
 	/* What programs that were running at the stop still wrote. */
 	drain__stop(s->drain);
 	session__deliver(s, true);
+	s->detached = true;
 	session__losses(s);
 	model__stop(s->model, s->t_stop);
 	out__flush(s->out);

@@ -111,14 +111,19 @@ struct session {
 	bool pool_unseen; /* for some time or wholly: a withdrawn probe, only segments */
 	struct hmap segments_said; /* file numbers, see segments.c */
 
-	/* losses already written as rows, by (site, reason, device) */
-	struct hmap loss_seen;
-	uint64_t lost_total;
+	/* lost.c */
+	struct losses_told losses_told; /* already written as rows */
+	struct loss *own_losses; /* that no program counts */
+	size_t n_own_losses;
+	uint64_t lost_total; /* all of them */
+	uint64_t undecodable; /* records that were received and are no events */
+	uint64_t life_bad; /* the same of the lifecycle ring */
+	bool detached; /* no program runs any more */
 	size_t probes_failed;
 	uint64_t t_swept, swept; /* open calls of threads that are gone */
 	uint64_t life_seen, life_lost; /* births and deaths of processes */
+	bool inexact; /* the account does not add up */
 	uint64_t crowded; /* events of more pools than a process can have */
-	uint64_t rows_unknown; /* processes that could not be kept: out of memory */
 
 	int write_err;
 	int signals; /* descriptor that SIGINT and its like are read from */
@@ -187,8 +192,16 @@ void session__sweep(struct session *s);
 
 /* pump.c: records to rows. */
 void session__deliver(struct session *s, bool final);
-void session__losses(struct session *s);
 void session__free_checks(struct session *s);
+
+/* lost.c: losses whose number is known. */
+/* A record that is no event, or for which there was no memory. */
+void session__undecodable(struct session *s, const struct mt_hdr *h, bool no_memory);
+/* All so far; malloced array of *n. 0 or -errno. */
+int session__all_losses(struct session *s, struct loss **list, size_t *n);
+/* LOST rows of what is new, also of gaps and of what is unseen. */
+void session__losses(struct session *s);
+void session__free_losses(struct session *s);
 
 /* summary.c */
 struct account {

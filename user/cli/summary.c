@@ -28,6 +28,8 @@ void session__collect(struct session *s)
 {
 	struct mt_site_stat st;
 	struct model_counts c;
+	struct drain_stats d;
+	struct account a;
 
 	model__counts(s->model, &c);
 	s->crowded = c.rules[RULE_CROWDED];
@@ -37,12 +39,17 @@ void session__collect(struct session *s)
 		s->life_seen = st.seen;
 		s->life_lost = st.lost;
 	}
+	drain__stats(s->drain, &d);
+	s->life_lost += d.life_bad + s->life_bad;
+	session__account(s, &a);
+	s->inexact = !a.exact;
 }
 
 bool session__incomplete(const struct session *s)
 {
-	return s->crowded || s->lost_total || s->n_gaps || s->n_unseen || s->mapwatch_lost ||
-	       s->pool_unseen || s->probes_failed || s->life_lost || s->functions_unseen;
+	return s->inexact || s->crowded || s->lost_total || s->n_gaps || s->n_unseen ||
+	       s->mapwatch_lost || s->pool_unseen || s->probes_failed || s->life_lost ||
+	       s->functions_unseen;
 }
 
 void session__account(struct session *s, struct account *a)
@@ -69,7 +76,7 @@ void session__account(struct session *s, struct account *a)
 	drain__stats(s->drain, &d);
 	model__counts(s->model, &c);
 	a->received = d.received;
-	a->bad = d.bad + s->rows_unknown;
+	a->bad = d.nonsense.count + d.no_memory.count + s->undecodable;
 	a->rows = c.rows_events;
 	for (i = 0; i < RULE_MAX; i++)
 		if (i != RULE_LIFECYCLE)
@@ -153,18 +160,21 @@ static void print_losses(struct session *s, FILE *f)
 	struct loss *list;
 	size_t n, i;
 
-	if (losses__read(s->losses_fd, &list, &n))
+	if (session__all_losses(s, &list, &n))
 		return;
 	for (i = 0; i < n; i++) {
-		char dev[16] = "unknown";
+		char dev[16] = "unknown", cpu[16] = "unknown";
+
+		if (list[i].cpu != NO_CPU)
+			snprintf(cpu, sizeof(cpu), "%u", list[i].cpu);
 
 		if (list[i].device >= 0)
 			device_text(list[i].device, dev);
 		fprintf(f,
 			"  lost %" PRIu64
-			": %s, probe %s, device %s, cpu %u, from %.3f s to %.3f s\n",
+			": %s, probe %s, device %s, cpu %s, from %.3f s to %.3f s\n",
 			list[i].count, loss__reason(list[i].reason),
-			prober__site_name(s->prober, list[i].site), dev, list[i].cpu,
+			prober__site_name(s->prober, list[i].site), dev, cpu,
 			(double)(int64_t)(list[i].first - s->t_attached) / 1e9,
 			(double)(int64_t)(list[i].last - s->t_attached) / 1e9);
 	}
@@ -268,9 +278,11 @@ void session__summary(struct session *s)
 		(double)s->attach_ns / 1e6, (double)s->detach_ns / 1e6);
 	fprintf(f,
 		"  events seen %" PRIu64 " = rows %" PRIu64 " + without a row by rule %" PRIu64
-		" + lost %" PRIu64 "%s\n",
-		a.seen, a.rows, a.no_row, a.lost,
-		a.exact ? "" : "  (DOES NOT ADD UP: a defect, please report)");
+		" + lost %" PRIu64,
+		a.seen, a.rows, a.no_row, a.lost);
+	if (a.bad)
+		fprintf(f, " + undecodable %" PRIu64, a.bad);
+	fprintf(f, "%s\n", a.exact ? "" : "  (DOES NOT ADD UP: a defect, please report)");
 	for (i = 0; i < RULE_MAX; i++)
 		if (c.rules[i] && i != RULE_LIFECYCLE)
 			fprintf(f, "    %s: %" PRIu64 "\n", rule__name(i), c.rules[i]);

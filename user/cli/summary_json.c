@@ -30,7 +30,7 @@ static void json_losses(struct session *s, cJSON *top)
 	struct loss *list;
 	size_t n, i;
 
-	if (losses__read(s->losses_fd, &list, &n))
+	if (session__all_losses(s, &list, &n))
 		return;
 	for (i = 0; i < n; i++) {
 		cJSON *o = cJSON_CreateObject();
@@ -38,7 +38,10 @@ static void json_losses(struct session *s, cJSON *top)
 		cJSON_AddStringToObject(o, "reason", loss__reason(list[i].reason));
 		cJSON_AddStringToObject(o, "probe", prober__site_name(s->prober, list[i].site));
 		cJSON_AddNumberToObject(o, "device", list[i].device);
-		cJSON_AddNumberToObject(o, "cpu", list[i].cpu);
+		if (list[i].cpu == NO_CPU)
+			cJSON_AddNullToObject(o, "cpu");
+		else
+			cJSON_AddNumberToObject(o, "cpu", list[i].cpu);
 		add_u64(o, "count", list[i].count);
 		add_u64(o, "first_boot_ns", list[i].first);
 		add_u64(o, "last_boot_ns", list[i].last);
