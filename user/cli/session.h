@@ -44,12 +44,19 @@ struct record_opts {
 
 /* A time in which an unknown number of calls was not seen, see gaps.c. */
 struct gap {
-	char *path; /* library that was probed late; NULL: notices of mappings were lost */
-	char *functions; /* only these of it, see later.c; NULL: all */
+	enum {
+		GAP_LIBRARY, /* path was probed late by pid */
+		GAP_FUNCTIONS, /* only these functions of it, see later.c */
+		GAP_PROCESS, /* pid became a target late */
+		GAP_NOTICES, /* notices of mappings were lost */
+	} kind;
+	char *path;
+	char *functions;
 	pid_t pid; /* that had it mapped */
 	uint32_t start; /* of that process, 0 = not known */
 	uint64_t first, last; /* boot time */
-	bool never; /* the library was not probed even at last: nobody could open it */
+	bool never; /* the library was not probed even at last; of the process nobody knows the name
+		     */
 	bool told; /* by a row */
 };
 
@@ -151,6 +158,8 @@ int session__meet_targets(struct session *s);
 int session__probe_targets(struct session *s);
 /* Processes named by -n that are no targets yet. 0 or -errno. */
 int session__find_names(struct session *s);
+/* The same of one process: into the set, and what was missed of it is noted. True: it is new. */
+bool session__join(struct session *s, pid_t pid, uint64_t since);
 /* Notices of new mappings: their files are probed, and what is missing is noted. */
 void session__read_maps(struct session *s);
 /* Any target left? */
@@ -168,14 +177,17 @@ void session__note_late(struct session *s, const struct probed_file *f, const ch
  * `first` were probed only at `last`. */
 void session__note_functions(struct session *s, const struct probed_file *f, const char *functions,
 			     pid_t pid, uint64_t first, uint64_t last);
+/* A process had a library mapped before it was found to be a target, or has ended before its name
+ * could be looked at; it runs since `first`. */
+void session__note_process(struct session *s, pid_t pid, uint64_t first);
 /* Notices of mappings were lost since then, until now. */
 void session__note_unwatched(struct session *s, uint64_t since);
 /* LOST rows of the gaps that end before now. */
 void session__gap_rows(struct session *s, uint64_t now);
 void session__free_gaps(struct session *s);
 
-/* unseen.c: are the probes in what the targets (0) or one process have mapped? */
-void session__check_unseen(struct session *s, pid_t pid);
+/* unseen.c: are the probes in what the targets (0) or one process have mapped (since then)? */
+void session__check_unseen(struct session *s, pid_t pid, uint64_t since);
 /* Their LOST rows, when the recording has ended. */
 void session__unseen_rows(struct session *s, uint64_t now);
 void session__free_unseen(struct session *s);

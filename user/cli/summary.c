@@ -202,16 +202,25 @@ static void print_gaps(const struct session *s, FILE *f)
 	for (i = 0; i < s->n_gaps; i++) {
 		const struct gap *g = &s->gaps[i];
 
-		if (g->never)
+		if (g->kind == GAP_LIBRARY && g->never)
 			fprintf(f, "  library %s (pid %d): mapped, and never probed\n",
 				cli__text(g->path), (int)g->pid);
-		else if (g->functions)
+		else if (g->kind == GAP_FUNCTIONS)
 			fprintf(f,
 				"  late Python functions of %s (pid %d): %s; calls of the %.1f ms "
 				"before they were probed may be missing\n",
 				cli__text(g->path), (int)g->pid, g->functions,
 				(double)(g->last - g->first) / 1e6);
-		else if (g->path)
+		else if (g->kind == GAP_PROCESS)
+			fprintf(f,
+				"  late process (pid %d): %s within %.1f ms; its calls before may "
+				"be "
+				"missing\n",
+				(int)g->pid,
+				g->never ? "ended before its name could be looked at,"
+					 : "found by its name",
+				(double)(g->last - g->first) / 1e6);
+		else if (g->kind == GAP_LIBRARY)
 			fprintf(f,
 				"  late library %s (pid %d): probed %.1f ms after it was mapped\n",
 				cli__text(g->path), (int)g->pid,

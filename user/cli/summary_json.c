@@ -109,6 +109,7 @@ static void json_gaps(struct session *s, cJSON *top)
 {
 	cJSON *late = cJSON_AddArrayToObject(top, "late_libraries");
 	cJSON *functions = cJSON_AddArrayToObject(top, "late_functions");
+	cJSON *processes = cJSON_AddArrayToObject(top, "late_processes");
 	cJSON *unwatched = cJSON_AddArrayToObject(top, "mappings_unwatched");
 	size_t i;
 
@@ -116,17 +117,23 @@ static void json_gaps(struct session *s, cJSON *top)
 		const struct gap *g = &s->gaps[i];
 		cJSON *o = cJSON_CreateObject();
 
-		if (g->path) {
-			cJSON_AddStringToObject(o, "path", cli__text(g->path));
+		if (g->kind != GAP_NOTICES) {
 			cJSON_AddNumberToObject(o, "pid", g->pid);
 			add_u64(o, "gap_ns", g->last - g->first);
+		}
+		if (g->path) {
+			cJSON_AddStringToObject(o, "path", cli__text(g->path));
 			cJSON_AddBoolToObject(o, "probed", !g->never);
 		}
 		add_u64(o, "first_boot_ns", g->first);
 		add_u64(o, "last_boot_ns", g->last);
 		if (g->functions)
 			cJSON_AddStringToObject(o, "functions", g->functions);
-		cJSON_AddItemToArray(g->functions ? functions : g->path ? late : unwatched, o);
+		cJSON_AddItemToArray(g->kind == GAP_FUNCTIONS ? functions
+				     : g->kind == GAP_LIBRARY ? late
+				     : g->kind == GAP_PROCESS ? processes
+							      : unwatched,
+				     o);
 	}
 	late = cJSON_AddArrayToObject(top, "unseen_libraries");
 	for (i = 0; i < s->n_unseen; i++) {
