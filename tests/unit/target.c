@@ -3,6 +3,7 @@
 #include "target_test.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -377,6 +378,7 @@ Test(mapwatch, notices_and_their_loss)
 	uint64_t before, after, lost;
 	size_t n = 0;
 	cpu_set_t one;
+	struct pollfd ready = { .events = POLLIN };
 	int fd, err = mapwatch__open(&w, 0);
 
 	if (err == -EACCES || err == -EPERM)
@@ -389,7 +391,10 @@ Test(mapwatch, notices_and_their_loss)
 	fd = open(in_dir("x.so"), O_RDONLY | O_CLOEXEC);
 	mapwatch__read(w, count_mine, &n, &gap); /* what came before */
 	n = 0;
+	ready.fd = mapwatch__fd(w);
+	(void)poll(&ready, 1, 0); /* of others, and before */
 	map_times(fd, 3);
+	cr_expect_eq(poll(&ready, 1, 1000), 1, "nothing wakes the reader");
 	mapwatch__read(w, count_mine, &n, &gap);
 	cr_expect_eq(n, 3);
 	cr_expect(!gap.missing);

@@ -155,8 +155,9 @@ void session__note_unwatched(struct session *s, uint64_t since)
 		return;
 	}
 	if (add(s, &g))
-		pr_warn("notices of new mappings were lost in a burst of them: their libraries "
-			"have been looked for, calls of the last %.1f ms may be missing",
+		pr_warn("notices of new mappings were lost in a burst of them, or of a processor "
+			"that came online: their libraries have been looked for, calls of the last "
+			"%.1f ms may be missing",
 			(double)(g.last - g.first) / 1e6);
 }
 

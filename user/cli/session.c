@@ -251,8 +251,6 @@ static int open_loop(struct session *s, int *timer)
 {
 	struct itimerspec its = { { 0, TICK_MS * 1000000 }, { 0, TICK_MS * 1000000 } };
 	int ep = epoll_create1(EPOLL_CLOEXEC);
-	const int *fds;
-	size_t i, n;
 
 	if (ep < 0)
 		return -errno;
@@ -262,9 +260,8 @@ static int open_loop(struct session *s, int *timer)
 		close(ep);
 		return -errno;
 	}
-	n = s->watch ? mapwatch__fds(s->watch, &fds) : 0;
-	for (i = 0; i < n; i++)
-		poll_add(ep, fds[i], ON_MAP);
+	if (s->watch)
+		poll_add(ep, mapwatch__fd(s->watch), ON_MAP);
 	return ep;
 }
 
