@@ -24,7 +24,7 @@ static __always_inline void probe__lose_n(struct probe *p, __u16 reason, __s32 d
 		bpf_map_update_elem(&losses, &k, &fresh, BPF_NOEXIST);
 		v = bpf_map_lookup_elem(&losses, &k);
 		if (!v)
-			return; /* still in stat->lost: told as "unlisted" */
+			return; /* still in stat->lost: told as "not listed" */
 	}
 	if (!v->first)
 		v->first = p->now;

@@ -68,9 +68,9 @@ Test(losses, what_is_not_listed)
 	cr_expect_eq(v[6].count, 80);
 	cr_expect_eq(v[7].site, 3);
 	cr_expect_eq(v[7].count, 6);
-	cr_expect_str_eq(loss__reason(v[7].reason), "unlisted");
+	cr_expect_str_eq(loss__reason(v[7].reason), "not listed");
 	cr_expect_eq(v[7].device, -1);
-	cr_expect_eq(v[7].cpu, LOSS_ANY_CPU);
+	cr_expect_eq(v[7].cpu, NO_CPU);
 	cr_expect_eq(v[7].first, 1000);
 	cr_expect_eq(v[7].last, 2000);
 	free(v);
