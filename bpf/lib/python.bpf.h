@@ -18,12 +18,18 @@
 /* Address of the UTF-8 text of a str; 0 when it has none yet. */
 static __always_inline __u64 py_str(__u64 str, __u32 minor)
 {
-	__u32 ascii_bit = minor >= 14 ? 20 : 6, state = 0;
 	__u64 data = minor >= 12 ? 40 : 48, utf8;
+	__u32 state = 0, kind_at;
 
 	if (!str || user_read(&state, sizeof(state), str + PY_STR_STATE))
 		return 0;
-	if (state >> ascii_bit & 1)
+	/*
+	 * The bits moved in 3.14.0 and back within 3.14; free-threaded builds have a third
+	 * place. What stands before them is a number up to 3 and the kind (3 bits, then
+	 * compact, ascii) is never 0: so the place is seen.
+	 */
+	kind_at = state & 0xfc ? 2 : state & 0xff00 ? 8 : 16;
+	if (state >> (kind_at + 4) & 1)
 		return str + data;
 	/* Not ASCII: PyUnicode_AsUTF8 has left its result behind the length. */
 	return user_u64(str + data + 8, &utf8) ? 0 : utf8;
