@@ -28,6 +28,12 @@ static __always_inline int acl_call_enter(struct pt_regs *ctx)
 		f.a[1] = ctx_arg(ctx, p.site->arg[1], p.sp);
 	if (p.site->arg[2] >= 0)
 		f.a[2] = ctx_arg(ctx, p.site->arg[2], p.sp);
+	if (p.site->fn == MT_FN_SET_DEVICE) {
+		struct mt_guard *g = guard__mine(&p, CALL_GUARD(&p));
+
+		if (g)
+			g->device = (__s32)f.a[0];
+	}
 	inflight__put(&p, &f);
 	return 1;
 }

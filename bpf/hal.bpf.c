@@ -27,11 +27,18 @@ static __always_inline void note_refusal(struct probe *p, struct mt_inflight *f,
 	g->fn = p->site->fn;
 }
 
-static __always_inline __u64 segment_around(struct probe *p)
+/* What the calls around it say of an allocation: bits of a[4]. */
+static __always_inline __u64 said_around(struct probe *p)
 {
-	struct mt_guard *g = guard__around(p, MT_GUARD_ALLOC);
+	struct mt_guard *g = guard__around(p, MT_GUARD_ALLOC), *s;
+	__u64 said = g && g->segment ? MT_HAL_SEGMENT : 0;
 
-	return g && g->segment ? MT_HAL_SEGMENT : 0;
+	/* The runtime allocates for a device before it is the thread's: its call has not returned.
+	 */
+	s = guard__around(p, MT_GUARD_CALL + MT_FN_SET_DEVICE);
+	if (s && (__u32)s->device < MT_HAL_SETTING_MAX)
+		said |= ((__u64)(__u32)s->device + 1) << MT_HAL_SETTING;
+	return said;
 }
 
 static __always_inline int hal_alloc_enter(struct pt_regs *ctx)
@@ -67,7 +74,7 @@ static __always_inline void hal_alloc_leave(struct pt_regs *ctx, __u32 session)
 		probe__lose(&p, MT_LOSS_FAULT, dev);
 		return;
 	} else {
-		f.a[4] = segment_around(&p);
+		f.a[4] = said_around(&p);
 	}
 	emit_call(&p, p.now, &f, ret, dev);
 }
@@ -113,7 +120,7 @@ static __always_inline void hal_create_leave(struct pt_regs *ctx, __u32 session)
 		probe__lose(&p, MT_LOSS_FAULT, dev);
 		return;
 	} else {
-		f.a[4] |= segment_around(&p);
+		f.a[4] |= said_around(&p);
 	}
 	emit_call(&p, p.now, &f, ret, dev);
 }

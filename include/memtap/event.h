@@ -46,6 +46,9 @@ enum mt_rec {
 
 /* a4 of a HAL allocation: made inside an acl call that torch_npu makes for a segment. */
 #define MT_HAL_SEGMENT (1ULL << 32)
+/* and at this bit 1 + the logical device that an aclrtSetDevice around it sets, 0 = none */
+#define MT_HAL_SETTING 40
+#define MT_HAL_SETTING_MAX 254
 
 /* a3 of MindSpore's records */
 #define MT_MS_PART  0x1 /* free: inside a call that may keep parts of what it frees */
@@ -63,7 +66,7 @@ enum mt_fn {
 	MT_FN_NONE = 0,
 	/* HAL: a0 = address or handle, a1 = size, a2 = flag (alloc) or
 	 * side | devid << 32 (create), a3 = module_id | pg_type << 32 (create),
-	 * a4 = mem_type (create) | MT_HAL_SEGMENT */
+	 * a4 = mem_type (create) | MT_HAL_SEGMENT | MT_HAL_SETTING */
 	MT_FN_HAL_ALLOC,
 	MT_FN_HAL_FREE,     /* a0 = address */
 	MT_FN_HAL_CREATE,
@@ -296,7 +299,7 @@ struct mt_guard {
 	__u64 size, flag;   /* of the last of them; MT_GUARD_MS_VMM: bytes mapped, and when */
 	__u32 fn;
 	__u32 segment;      /* MT_GUARD_ALLOC: as torch_npu calls it for a segment */
-	__s32 device;       /* of the last refused call, -1 = unknown */
+	__s32 device;       /* of the last refused call, -1 = unknown; of MT_FN_SET_DEVICE: to be set */
 	__u32 pad;
 };
 

@@ -142,6 +142,18 @@ class Calls(BasicTest):
         names = collections.Counter(r['name'] for r in result.rows if r['type'] == 'Mark')
         self.assertTrue(any('python step' in n for n in names), names)
 
+    def test_devices_one_after_the_other(self):
+        """The runtime allocates for a device before it is the thread's, which has another one."""
+        job = self.python('--steps', 20, '--devices', 3, '--threads', 2, '--tour', start=False)
+        rec = self.record('-p', job.pid)
+        job.go()
+        job.finish()
+        result = rec.ended()
+        self.agree(result, job)
+        pairs = {(r['device'], r['attr']['physical_device']) for r in result.of('MALLOC')
+                 if 'physical_device' in r['attr']}
+        self.assertEqual(pairs, {(str(d), str(d)) for d in range(3)})
+
     def test_python_middle(self):
         job = self.python('--steps', 10 ** 9, '--layers', 1)
         self.pause(0.3)

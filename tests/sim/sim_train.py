@@ -28,6 +28,7 @@ def arguments():
                    help='torch and torch_npu from the site-packages of this Python, not by LD_LIBRARY_PATH')
     p.add_argument('--truth')
     p.add_argument('--leak', action='store_true')
+    p.add_argument('--tour', action='store_true', help='each thread sets every device before its own')
     p.add_argument('--oom', action='store_true')
     p.add_argument('--wait', action='store_true')
     p.add_argument('--quiet', action='store_true')
@@ -155,6 +156,9 @@ def exhaust(s, stream):
 def worker(s, a, rank, index, out):
     rng = random.Random(a.seed * 1000003 + rank * 1009 + index)
     stream, kept = ctypes.c_void_p(), []
+    if a.tour:
+        for device in range(a.devices):
+            s.acl.aclrtSetDevice(device)
     if s.acl.aclrtSetDevice((rank + index) % a.devices) or s.acl.aclrtCreateStream(ctypes.byref(stream)):
         out.append('no device')
         return

@@ -118,7 +118,13 @@ Test(decode, hal_alloc_of_a_segment)
 
 	c.a[4] = MT_HAL_SEGMENT | 5;
 	cr_expect_eq(decoded(&c).flags, EVF_SEGMENT);
+	c.a[4] = 1ULL << MT_HAL_SETTING | 5; /* inside aclrtSetDevice(0) */
+	cr_expect_eq(decoded(&c).setting, 1);
+	c.a[4] = 64ULL << MT_HAL_SETTING | MT_HAL_SEGMENT;
+	cr_expect_eq(decoded(&c).setting, 64);
+	cr_expect_eq(decoded(&c).flags, EVF_SEGMENT);
 	c.a[4] = 5; /* the memory type alone */
+	cr_expect_eq(decoded(&c).setting, 0);
 	cr_expect_eq(decoded(&c).flags, 0);
 	c.a[4] = MT_HAL_SEGMENT;
 	c.ret = 6;

@@ -219,6 +219,22 @@ Test(model_life, pools_by_device)
 	cr_expect_eq(process__logical(p, 1, 6), 3);
 	process__free(p);
 
+	/* Told within aclrtSetDevice, which is no news of a list in the environment. */
+	p = process__new(1, 1, "5, 3-4");
+	process__told_device(p, 3, 9);
+	cr_expect_eq(process__logical(p, 1, 9), DEV_NA);
+	process__free(p);
+	p = process__new(1, 1, NULL);
+	process__set_device(p, 1, 0);
+	process__told_device(p, 1, 7);
+	cr_expect_eq(process__logical(p, 1, 7), 1);
+	process__told_device(p, 1, 8);
+	cr_expect_eq(process__logical(p, 1, 7), 1, "the first word counts");
+	process__told_device(p, MAX_DEVICES, 8);
+	process__told_device(p, -1, 8);
+	cr_expect_eq(process__logical(p, 1, 8), 0, "of the device that the thread has");
+	process__free(p);
+
 	pools__get(&s, MAX_DEVICES)->peak = 1;
 	pools__get(&s, 3)->peak = 2;
 	pools__get(&s, 0)->peak = 3;

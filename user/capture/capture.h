@@ -78,6 +78,7 @@ struct event {
 	uint64_t addr;
 	int64_t size;
 	int32_t device; /* 0 to EVENT_DEVICE_MAX; -1 = unknown */
+	uint32_t setting; /* HAL: 1 + logical device that the call around it sets, 0 = none */
 	uint32_t module, page; /* HAL: module id; 0 normal, 1 huge, 2 giant */
 	uint64_t hal_flag;
 	int64_t allocated, reserved, active;

@@ -150,8 +150,9 @@ static void from_call(const struct mt_call *c, struct event *e)
 	if (e->kind == EV_HAL_ALLOC && e->ret) {
 		e->flags |= c->a[0] == MT_REFUSED_ALONE ? EVF_ALONE : 0;
 		e->addr = 0;
-	} else if (e->kind == EV_HAL_ALLOC && (c->a[4] & MT_HAL_SEGMENT)) {
-		e->flags |= EVF_SEGMENT;
+	} else if (e->kind == EV_HAL_ALLOC) {
+		e->flags |= c->a[4] & MT_HAL_SEGMENT ? EVF_SEGMENT : 0;
+		e->setting = c->a[4] >> MT_HAL_SETTING & 0xff;
 	}
 }
 

@@ -243,9 +243,20 @@ static void hold(struct process *p, enum layer l, struct row *r, int64_t by, uin
 	r->held = q->used;
 }
 
+/*
+ * The runtime allocates for a device within the call that makes it the thread's: what the thread
+ * had before says nothing of it.
+ */
+static int32_t hal_device(struct process *p, const struct event *e)
+{
+	if (e->setting)
+		process__told_device(p, (int32_t)e->setting - 1, e->device);
+	return process__logical(p, e->setting ? 0 : e->tid, e->device);
+}
+
 static void on_hal_alloc(struct model *m, struct process *p, const struct event *e)
 {
-	int32_t dev = e->flags & EVF_HOST ? DEV_HOST : process__logical(p, e->tid, e->device);
+	int32_t dev = e->flags & EVF_HOST ? DEV_HOST : hal_device(p, e);
 	enum layer l = e->flags & EVF_CREATE ? LAYER_HANDLE : LAYER_HAL;
 	struct row r;
 

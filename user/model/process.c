@@ -234,6 +234,14 @@ int32_t process__device(const struct process *p, uint32_t tid, uint64_t stream)
 	return p->n_visible == 1 ? 0 : DEV_NA;
 }
 
+void process__told_device(struct process *p, int32_t logical, int32_t phys)
+{
+	if (p->n_visible || logical < 0 || logical >= MAX_DEVICES || phys < 0 || phys > MAX_PHYS)
+		return;
+	if (logical >= p->n_phys || p->phys[logical] < 0)
+		put_phys(p, logical, phys);
+}
+
 int32_t process__logical(struct process *p, uint32_t tid, int32_t phys)
 {
 	struct thread t = process__thread(p, tid);

@@ -141,6 +141,9 @@ void process__saw_device(struct process *p, uint32_t tid, int32_t logical);
 void process__stream_device(struct process *p, uint64_t stream, int32_t logical);
 /* Device of an event that does not name one; DEV_NA when nothing tells. */
 int32_t process__device(const struct process *p, uint32_t tid, uint64_t stream);
+/* A logical and a physical number are those of one device, unless the environment says otherwise.
+ */
+void process__told_device(struct process *p, int32_t logical, int32_t phys);
 /* Logical id of a physical device, learning from the thread's aclrtSetDevice. */
 int32_t process__logical(struct process *p, uint32_t tid, int32_t phys);
 /* Remember a name; 0 or -ENOMEM. */
