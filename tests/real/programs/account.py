@@ -10,6 +10,7 @@
 What a program prints besides must not differ between two runs of it.
 """
 import ctypes
+import gc
 import json
 import os
 import sys
@@ -115,6 +116,9 @@ class Account:
                  for e in snapshot['device_traces'][d]] for d in range(self.devices)]
 
     def done(self):
+        # What lies in cycles would be freed somewhere between the account and the end.
+        gc.collect()
+        gc.disable()
         self.npu.synchronize()
         self.data['base'] = self.base
         self.data['stats'] = [self.stats(d) for d in range(self.devices)]
