@@ -66,6 +66,21 @@ class Errors(BasicTest):
         self.assertIn("'a' was given before", text)
         self.assertFalse(os.path.exists(self.path('o')))
 
+    def test_nobody_of_that_name(self):
+        done = self.run_memtap('record', '-n', 'nobody-at-all', '-d', '0.2', '-o', self.path('o'))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("no process is named 'nobody-at-all' yet", done.stderr)
+        self.assertIn('  rows: none\n', done.stderr)
+        self.assertIn('  wrote nothing: no process was traced\n', done.stderr)
+
+    def test_no_cgroup(self):
+        """Any other folder, however large, is refused and not walked through; the root's path is a cgroup's."""
+        for path in ('/tmp', '/usr', '/etc/passwd'):
+            text = self.fails(1, '--cgroup', path, '-d', '0.1', '-o', self.path('o'))
+            self.assertIn(f'cgroup {path}: not a cgroup; give its folder', text)
+        text = self.fails(1, '--cgroup', 'nosuch', '-d', '0.1', '-o', self.path('o'))
+        self.assertIn('cgroup nosuch: No such file', text)
+
     def test_targets_add_up(self):
         """A process by its number, others by their name, and a command: all of them."""
         exe = self.path('npu-job-d')

@@ -128,7 +128,12 @@ class Stop(BasicTest):
         bad += C.invariants([r for r in result.rows if r['type'] != 'LOST'], block_order=True)
         self.assertFalse(bad, bad[:8])
         self.assertGreater(report.matched, 1000)
-        self.assertTrue([r for r in result.rows if r['type'] == 'LOST'], 'the end is not said to be unknown')
+        lost = [r for r in result.rows if r['type'] == 'LOST']
+        self.assertEqual(len(lost), 1, 'the end is not said to be unknown')
+        # Of all that came behind the last row that was written nothing is known.
+        self.assertLessEqual(int(lost[0]['attr']['first']),
+                             max(r['time'] for r in result.rows if r['event'] in ('MALLOC', 'FREE', 'MSTX')))
+        self.assertEqual(lost[0]['pid'], job.pid)
         result.traces()
         again = self.run_memtap('recover', rec.dir)  # nothing left to do, nothing harmed
         rows = len(result.rows)

@@ -182,15 +182,10 @@ static bool is_linker(const char *base)
 	       fnmatch("ld-[0-9]*.so", base, 0) == 0;
 }
 
-static int same_pid(void *ctx, pid_t pid)
-{
-	return *(pid_t *)ctx == pid;
-}
-
 /* A process that has entered the cgroup since the start. */
 static bool in_cgroup(const struct session *s, pid_t pid)
 {
-	return s->opts.cgroup && cgroup__each(s->opts.cgroup, same_pid, &pid) == 1;
+	return s->opts.cgroup && cgroup__has(s->opts.cgroup, pid) == 1;
 }
 
 bool session__traces(struct session *s, pid_t pid)

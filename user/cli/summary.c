@@ -142,17 +142,20 @@ static void print_rows(const struct model_counts *c, FILE *f)
 {
 	unsigned int i;
 
-	fprintf(f, "  rows:");
+	const char *between = "";
+
+	fprintf(f, "  rows: ");
 	for (i = 0; i < ROW_TYPE_MAX; i++) {
 		if (!c->by_type[i][0] && !c->by_type[i][1])
 			continue;
 		if (i >= ROW_HAL && i <= ROW_MINDSPORE)
-			fprintf(f, " %s %" PRIu64 " malloc %" PRIu64 " free;", row_type__name(i),
-				c->by_type[i][0], c->by_type[i][1]);
+			fprintf(f, "%s%s %" PRIu64 " malloc %" PRIu64 " free", between,
+				row_type__name(i), c->by_type[i][0], c->by_type[i][1]);
 		else
-			fprintf(f, " %s %" PRIu64 ";", row_type__name(i), c->by_type[i][0]);
+			fprintf(f, "%s%s %" PRIu64, between, row_type__name(i), c->by_type[i][0]);
+		between = "; ";
 	}
-	fputc('\n', f);
+	fputs(*between ? "\n" : "none\n", f);
 }
 
 static void print_losses(struct session *s, FILE *f)
@@ -356,4 +359,7 @@ void session__summary(struct session *s)
 		cli__bytes((uint64_t)rss * 1024), cli__bytes(d.peak_bytes));
 	for (i = 0; (path = out__path(s->out, i)); i++)
 		fprintf(f, "  wrote %s\n", cli__text(path));
+	if (!i)
+		fprintf(f, "  wrote nothing: %s\n",
+			s->n_targets ? "nothing happened that has a row" : "no process was traced");
 }

@@ -189,7 +189,11 @@ int session__find_targets(struct session *s)
 	if (s->opts.cgroup) {
 		err = cgroup__each(s->opts.cgroup, by_cgroup, s);
 		if (err) {
-			pr_err("cgroup %s: %s", s->opts.cgroup, strerror(-err));
+			pr_err("cgroup %s: %s", s->opts.cgroup,
+			       err == -EMEDIUMTYPE
+				       ? "not a cgroup; give its folder below /sys/fs/cgroup, or "
+					 "its path as in /proc/PID/cgroup"
+				       : strerror(-err));
 			return err;
 		}
 		uint64_t id = 0;

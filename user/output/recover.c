@@ -119,12 +119,18 @@ static int write_blocks(struct dump *d, struct found *f, const struct opened *o,
 static int write_ends(struct dump *d, struct found *f, uint64_t flushed, size_t *stops)
 {
 	struct row r = { .event = ROW_SYSTEM, .device = DEV_NA, .time = f->max_time + 1 };
+	uint64_t lost_id = 0;
+	uint32_t lost_pid = 0; /* of the row for all: the first process that is known */
 	size_t i;
 	int err;
 
 	for (i = 0; i < f->n_pids; i++) {
 		struct found_pid *p = &f->pids[i];
 
+		if (p->started && !lost_pid) {
+			lost_pid = p->pid;
+			lost_id = p->max_id + 1 + !p->stopped;
+		}
 		if (!p->started || p->stopped)
 			continue;
 		r.type = ROW_STOP_TRACE;
@@ -140,11 +146,13 @@ static int write_ends(struct dump *d, struct found *f, uint64_t flushed, size_t 
 		return 0;
 	r.type = ROW_LOST;
 	r.attrs = ATTR_LOST | ATTR_RECOVERED;
-	r.id = r.pid = r.tid = 0;
+	r.id = lost_id;
+	r.pid = r.tid = lost_pid;
 	r.lost_reason = "killed";
 	r.lost_probe = "all";
 	r.lost_count = r.lost_last = LOST_UNKNOWN;
-	r.lost_first = flushed;
+	/* Rows are written in the order of time, some of them only when memtap was gone. */
+	r.lost_first = f->max_time ? f->max_time : flushed;
 	return dump__row(d, &r);
 }
 

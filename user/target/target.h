@@ -49,8 +49,13 @@ int proc__each(int (*fn)(void *ctx, pid_t pid), void *ctx);
 /* Is this process named so: comm, base name of the executable or of argv[0], or
  * of the script an interpreter runs (behind its options; the module of -m)? */
 bool proc__named(pid_t pid, const char *name);
-/* fn for each process below a cgroup directory (relative names: below the mount). */
+/*
+ * fn for each process of a cgroup and those below it: its folder, or a path as
+ * /proc/PID/cgroup has it. -ENOENT; -EMEDIUMTYPE when it is no cgroup.
+ */
 int cgroup__each(const char *path, int (*fn)(void *ctx, pid_t pid), void *ctx);
+/* Is a process in there? 1 or 0, or as cgroup__each. */
+int cgroup__has(const char *path, pid_t pid);
 /* Id of a cgroup v2; 0 or -errno (-ENODEV: cgroup v1). */
 int cgroup__id(const char *path, uint64_t *id);
 
