@@ -33,8 +33,7 @@ static __always_inline __u64 said_around(struct probe *p)
 	struct mt_guard *g = guard__around(p, MT_GUARD_ALLOC), *s;
 	__u64 said = g && g->segment ? MT_HAL_SEGMENT : 0;
 
-	/* The runtime allocates for a device before it is the thread's: its call has not returned.
-	 */
+	/* The runtime allocates for a device before it is the thread's. */
 	s = guard__around(p, MT_GUARD_CALL + MT_FN_SET_DEVICE);
 	if (s && (__u32)s->device < MT_HAL_SETTING_MAX)
 		said |= ((__u64)(__u32)s->device + 1) << MT_HAL_SETTING;

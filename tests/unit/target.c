@@ -351,6 +351,59 @@ Test(proc, each)
 	cr_expect_eq(proc__each(find_pid, &pid), 0);
 }
 
+/* ---- cgroups ---- */
+
+static int is_pid(void *ctx, pid_t pid)
+{
+	return pid == *(pid_t *)ctx;
+}
+
+/* By what /proc says and by a walk through the folder, the same. */
+static void in_cgroup(const char *path, pid_t pid, int want)
+{
+	cr_expect_eq(cgroup__has(path, pid), want, "%s", path);
+	cr_expect_eq(cgroup__each(path, is_pid, &pid), want, "%s", path);
+}
+
+Test(cgroup, who_is_in)
+{
+	static const char *const mounts[] = { "/sys/fs/cgroup/unified", "/sys/fs/cgroup/pids",
+					      "/sys/fs/cgroup" };
+	char mine[PATH_MAX] = "", other[PATH_MAX], procs[PATH_MAX + 16];
+	pid_t pid = child_of(NULL);
+	FILE *f;
+	size_t i;
+
+	cr_expect_eq(cgroup__has("/tmp", pid), -EMEDIUMTYPE);
+	cr_expect_eq(cgroup__each("/proc", is_pid, &pid), -EMEDIUMTYPE);
+	cr_expect_eq(cgroup__has("/no such cgroup", pid), -ENOENT);
+	for (i = 0; i < 3; i++) {
+		snprintf(mine, sizeof(mine), "%s/memtap-test.%d", mounts[i], (int)getpid());
+		if (!mkdir(mine, 0755))
+			break;
+	}
+	snprintf(procs, sizeof(procs), "%s/cgroup.procs", mine);
+	f = i < 3 ? fopen(procs, "we") : NULL;
+	if (!f) {
+		rmdir(mine);
+		end_child(pid);
+		cr_skip_test("no cgroup can be made here");
+	}
+	/* Its name is the beginning of another's. */
+	snprintf(other, sizeof(other), "%.*sx", (int)sizeof(other) - 2, mine);
+	cr_assert_eq(mkdir(other, 0755), 0);
+	in_cgroup(mine, pid, 0);
+	fprintf(f, "%d", (int)pid);
+	cr_expect_eq(fclose(f), 0);
+	in_cgroup(mine, pid, 1);
+	in_cgroup(other, pid, 0);
+	in_cgroup(mounts[i], pid, 1);
+	end_child(pid);
+	rmdir(other);
+	for (i = 0; i < 100 && rmdir(mine); i++)
+		usleep(10000);
+}
+
 /* ---- notices of new mappings ---- */
 
 static void count_mine(void *ctx, const struct map_event *e)

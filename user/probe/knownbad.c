@@ -69,9 +69,10 @@ const char *knownbad__in(enum knownbad which, const char *machine, const char *r
 			 const char *version)
 {
 	unsigned int r = release_of(release, version), i;
+	const char *env = getenv("MEMTAP_KNOWNBAD");
 
 	/* Both are about code of x86 alone. */
-	if (strcmp(machine, "x86_64") != 0)
+	if (strcmp(machine, "x86_64") != 0 || (env && strcmp(env, "ignore") == 0))
 		return NULL;
 	for (i = 0; i < MT_ARRAY_SIZE(defects[which].in); i++)
 		if (r >= defects[which].in[i].from && r < defects[which].in[i].before)
@@ -81,10 +82,9 @@ const char *knownbad__in(enum knownbad which, const char *machine, const char *r
 
 const char *knownbad__here(enum knownbad which)
 {
-	const char *env = getenv("MEMTAP_KNOWNBAD");
 	struct utsname u;
 
-	if ((env && strcmp(env, "ignore") == 0) || uname(&u))
+	if (uname(&u))
 		return NULL;
 	return knownbad__in(which, u.machine, u.release, u.version);
 }
