@@ -44,11 +44,19 @@ need_packages() {
 	rm -f "${TMPDIR:-/tmp}/memtap-apt.$$"
 }
 
-# Configure and build a folder: build_in DIR [MESON-OPTIONS...]
+# Configure and build a folder: build_in DIR [MESON-OPTIONS...]. One that is there gets what it
+# was configured without (quickstart.sh builds no tests), and loses nothing.
 build_in() {
-	local dir=$1
+	local dir=$1 option more=()
 	shift
-	[ -f "$dir/build.ninja" ] || meson setup "$dir" "$top" "$@" >"$dir.log" 2>&1 || {
+	if [ -f "$dir/build.ninja" ]; then
+		for option; do
+			case $option in -D*=true) more+=("$option") ;; esac
+		done
+		[ ${#more[@]} -eq 0 ] || meson configure "$dir" "${more[@]}" >"$dir.log" 2>&1
+	else
+		meson setup "$dir" "$top" "$@" >"$dir.log" 2>&1
+	fi || {
 		cat "$dir.log" >&2
 		return 1
 	}

@@ -60,7 +60,7 @@ for line in open(sys.argv[1]):
 need_packages $packages_build $packages_test || { bad "packages"; echo "$passed passed, $failed failed, $skipped skipped"; exit 1; }
 
 say "building"
-if build_in build; then ok "build"; else bad "build"; fi
+if build_in build -Dtests=true -Dsim=true; then ok "build"; else bad "build"; fi
 if build_in build-asan -Db_sanitize=address,undefined -Db_lundef=false -Dsim=false; then
 	ok "build with sanitizers"
 else
