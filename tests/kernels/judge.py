@@ -61,6 +61,16 @@ def judge(out, run, mechanism, layout='c', least=1, kinds=(), named='', from_sta
                  f'detach {summary["detach_ms"]:.0f} ms')
 
 
+def account(out, run):
+    """What the summary of a run that went wrong says of its calls, for whoever looks into it."""
+    try:
+        with open(os.path.join(out, run + '.json')) as f:
+            summary = json.load(f)
+    except (OSError, ValueError) as e:
+        return f'no summary ({e})'
+    return {k: summary.get(k) for k in ('accounting', 'losses', 'attached_boot_ns', 'stopped_boot_ns')}
+
+
 def main(release, arch, out, root):
     words, bad = Words(release, arch, out, root), []
     words.checks()
@@ -71,6 +81,8 @@ def main(release, arch, out, root):
         if line:
             print('     ' + line)
         bad += [f'{run}: {p}' for p in problems]
+        if problems:
+            bad.append(f'{run}: {account(out, run)}')
     for run, state in (('main', 'found'), ('ranks', 'attached'), ('python', 'found')):
         with open(os.path.join(out, run + '.json')) as f:
             print(f'     {run}: {words.probes(run, state, json.load(f))}')
