@@ -64,7 +64,19 @@ struct pid {
 	struct upid numbers[1];
 };
 
+/* The thread pointer, arch/{x86,arm64}/include/asm/processor.h. */
+struct thread_struct {
+#if defined(__TARGET_ARCH_x86)
+	unsigned long fsbase;
+#else
+	struct {
+		unsigned long tp_value;
+	} uw;
+#endif
+};
+
 struct task_struct {
+	struct thread_struct thread;
 	int pid;
 	int tgid;
 	int exit_code;
