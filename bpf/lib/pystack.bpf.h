@@ -88,6 +88,14 @@ PY_INLINE __u64 py_thread(const void *mem, const struct mt_py_offsets *o, __u64 
 
 #define PY_AT64(s, off) (*(const __u64 *)((s)->scratch + (off)))
 #define PY_AT32(s, off) (*(const __u32 *)((s)->scratch + (off)))
+#define PY_COUNT(s) (*(volatile __u32 *)&(s)->n)
+
+/* The compiler knows that n is small; the verifier forgets it (before 5.16 with a spill). */
+#ifdef __bpf__
+#define PY_BOUND(n) asm volatile("%0 &= %1" : "+r"(n) : "i"(MT_PY_DEPTH - 1))
+#else
+#define PY_BOUND(n) ((n) &= MT_PY_DEPTH - 1)
+#endif
 
 /* Offset of an instruction in the copy of the code that the thread runs (free-threaded). */
 PY_INLINE __s32 py_at_copy(const void *mem, const struct mt_py_offsets *o, __u64 code, __u64 instr,
@@ -114,10 +122,11 @@ PY_INLINE void py_frames(const void *mem, const struct mt_py_offsets *o, __u64 f
 #pragma clang loop unroll(disable)
 #endif
 	for (i = 0; i < MT_PY_STEPS; i++) {
-		__u32 n = *(volatile __u32 *)&s->n, copy = 0;
+		__u32 n = PY_COUNT(s), copy = 0, check = 0;
 		__u64 code, prev, instr;
 		struct mt_py_frame *f;
 		__u8 owner = 0;
+		__s32 at;
 
 		if (!frame)
 			return;
@@ -136,26 +145,26 @@ PY_INLINE void py_frames(const void *mem, const struct mt_py_offsets *o, __u64 f
 			frame = prev;
 			continue;
 		}
-		f = &s->frame[n];
-		f->code = code;
-		f->check = 0;
 		if (o->frame_tlbc != MT_PY_NONE)
 			copy = PY_AT32(s, o->frame_tlbc);
 		if (o->lasti) {
-			instr = PY_AT32(s, o->frame_instr);
 			/* -1: not begun. */
-			f->at = (__s32)(instr << o->lasti_shift);
+			at = (__s32)(PY_AT32(s, o->frame_instr) << o->lasti_shift);
 		} else {
 			instr = PY_AT64(s, o->frame_instr);
-			if (o->code_tlbc)
-				f->at = py_at_copy(mem, o, code, instr, copy);
-			else
-				f->at = (__s32)(instr - code - o->code_start);
+			at = o->code_tlbc ? py_at_copy(mem, o, code, instr, copy)
+					  : (__s32)(instr - code - o->code_start);
 		}
 		if (!PY_READ(mem, s->scratch, o->code_size, code + o->code_base))
-			f->check = mt_py_check(PY_AT64(s, o->code_name), PY_AT64(s, o->code_table),
-					       PY_AT32(s, o->code_first));
-		*(volatile __u32 *)&s->n = n + 1;
+			check = mt_py_check(PY_AT64(s, o->code_name), PY_AT64(s, o->code_table),
+					    PY_AT32(s, o->code_first));
+		n = PY_COUNT(s);
+		PY_BOUND(n);
+		f = &s->frame[n];
+		f->code = code;
+		f->check = check;
+		f->at = at;
+		PY_COUNT(s) = n + 1;
 		frame = prev;
 	}
 	s->why = MT_PY_TOO_DEEP;

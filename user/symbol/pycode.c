@@ -31,7 +31,7 @@ struct code_id {
 
 struct py_code {
 	struct code_id id;
-	enum mt_py_why why; /* BAD_CODE: the texts are not known */
+	enum mt_py_why why; /* OK, or BAD_CODE: its texts are not understood */
 	bool cut;
 	uint32_t qualname_at, file_at; /* in text; the name at 0 */
 	size_t table_len;
@@ -101,11 +101,15 @@ static int read_id(const struct python *py, uint64_t code, struct code_id *id)
 {
 	const struct py_layout *l = &py->layout;
 	uint8_t head[MAX_HEAD];
+	uint64_t count;
 	int err = py_mem__read(py->mem, code, head, head_size(l));
 
 	memset(id, 0, sizeof(*id));
 	if (err)
 		return err;
+	head_word(head, 0, &count, 8);
+	if (!py_object__alive(l, count))
+		return -ENOENT;
 	head_word(head, l->ob_type, &id->type, 8);
 	head_word(head, l->code_name, &id->name, 8);
 	head_word(head, l->code_qualname, &id->qualname, 8);
@@ -178,7 +182,7 @@ static struct py_code *read_code(const struct python *py, const struct code_id *
 	uint8_t *table = NULL;
 	struct py_code *c;
 	ssize_t len = -EINVAL;
-	bool cut = false;
+	bool cut = false, gone;
 	int err;
 
 	err = add_text(py, id->name, &sb, MAX_NAME, &name, &cut);
@@ -188,8 +192,9 @@ static struct py_code *read_code(const struct python *py, const struct code_id *
 		err = add_text(py, id->file, &sb, MAX_FILE, &file, &cut);
 	if (!err)
 		len = py_object__bytes(py->mem, &py->layout, id->table, MAX_TABLE, &table);
-	if (len < 0)
-		len = 0;
+	/* A line table that cannot be understood leaves the names; one that was freed does not. */
+	gone = err == -ENOENT || err == -EFAULT || len == -ENOENT || len == -EFAULT;
+	len = MT_MAX(len, 0);
 	c = sb.failed ? NULL : malloc(sizeof(*c) + sb.len + (size_t)len);
 	if (c) {
 		*c = (struct py_code){ .id = *id,
@@ -198,7 +203,7 @@ static struct py_code *read_code(const struct python *py, const struct code_id *
 				       .file_at = file,
 				       .table_len = (size_t)len,
 				       .bytes = sizeof(*c) + sb.len + (size_t)len };
-		c->why = err ? MT_PY_BAD_CODE : MT_PY_OK;
+		c->why = gone ? MT_PY_CODE_GONE : err ? MT_PY_BAD_CODE : MT_PY_OK;
 		memcpy(c->text, sb.data, sb.len);
 		if (len)
 			memcpy(c->text + sb.len, table, (size_t)len);
@@ -230,7 +235,8 @@ static const struct py_code *learn(struct python *py, struct hkey key, const str
 
 	*why = MT_PY_CODE_GONE;
 	/* The target ran on: only what did not change under us is one object's. */
-	if (code && (read_id(py, key.a, &again) || !same_id(&again, id))) {
+	if (code &&
+	    (code->why == MT_PY_CODE_GONE || read_id(py, key.a, &again) || !same_id(&again, id))) {
 		free(code);
 		return NULL;
 	}

@@ -8,13 +8,26 @@
 
 #define MAX_HEAD 128 /* of a str object, without its text */
 
+bool py_object__alive(const struct py_layout *l, uint64_t first)
+{
+	/*
+	 * A count of 32 bits at most, above it from 3.14 on flags. Allocators keep in
+	 * memory that was freed the address of the next such: 0, or more than 32 bits.
+	 */
+	return l->free_threaded || ((uint32_t)first && !(first >> 32 & 0xffff));
+}
+
 int py_object__type(const struct py_mem *m, const struct py_layout *l, uint64_t obj, char *buf,
 		    size_t n)
 {
-	uint64_t type, name;
+	uint64_t type, name, count;
 	int err;
 
-	err = py_mem__u64(m, obj + l->ob_type, &type);
+	err = py_mem__u64(m, obj, &count);
+	if (!err && !py_object__alive(l, count))
+		err = -ENOENT;
+	if (!err)
+		err = py_mem__u64(m, obj + l->ob_type, &type);
 	if (!err)
 		err = py_mem__u64(m, type + l->tp_name, &name);
 	return err ? err : py_mem__text(m, name, buf, n);

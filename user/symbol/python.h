@@ -82,7 +82,9 @@ int py_line__find(enum py_lines kind, const uint8_t *table, size_t n, int first,
 
 /* ---- objects (pyobject.c) ---- */
 
-/* Name of the type of an object. 0 or -errno. */
+/* Can an object begin with this word? Objects that were freed leave most of their members. */
+bool py_object__alive(const struct py_layout *l, uint64_t first);
+/* Name of the type of an object. 0 or -errno (-ENOENT: it was freed). */
 int py_object__type(const struct py_mem *m, const struct py_layout *l, uint64_t obj, char *buf,
 		    size_t n);
 /*
