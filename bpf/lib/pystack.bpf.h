@@ -155,7 +155,7 @@ PY_INLINE void py_frames(const void *mem, const struct mt_py_offsets *o, __u64 f
 			at = o->code_tlbc ? py_at_copy(mem, o, code, instr, copy)
 					  : (__s32)(instr - code - o->code_start);
 		}
-		if (!PY_READ(mem, s->scratch, o->code_size, code + o->code_base))
+		if (o->code_size && !PY_READ(mem, s->scratch, o->code_size, code + o->code_base))
 			check = mt_py_check(PY_AT64(s, o->code_name), PY_AT64(s, o->code_table),
 					    PY_AT32(s, o->code_first));
 		n = PY_COUNT(s);

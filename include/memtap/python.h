@@ -74,7 +74,7 @@ struct mt_py_offsets {
 	__u8 frame_base, frame_size;
 	__u8 frame_code, frame_prev, frame_instr, frame_owner;
 	__u8 frame_tlbc; /* free-threaded: which copy of the code runs */
-	/* Of a code object. */
+	/* Of a code object. Size 0: it is not read, which leaves frames unchecked. */
 	__u8 code_base, code_size;
 	__u8 code_first, code_name, code_table;
 

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program whose Python stacks are known: at each mark it writes its own and then calls getppid(2).
 
-    pystacks.py FOLDER probe     calls at once; waits for a line before it begins and where code goes away
-    pystacks.py FOLDER outside   waits for a line behind each mark, in a C function, its lock released
+    pystacks.py FOLDER probe [SCENARIO...]
+                   calls at once; waits for a byte before it begins and where code goes away
+    pystacks.py FOLDER outside [SCENARIO...]
+                   waits for a byte behind each mark, in a C function, the interpreter's lock released
 
 Lines: "up", then for each mark one of JSON: [name, thread id, [[line, name, qualname, file], ...]],
 innermost frame first. Runs on CPython 3.8 and later.
@@ -289,16 +291,49 @@ def in_threads():
         t.join()
 
 
-SCENARIOS = [here, nested, comprehension, generator, class_body, decorator, many_lines, control, recursion, too_deep,
-             callbacks, coroutine, executed, not_ascii, long_code, imported, traced, reused, in_threads]
-if MODE == 'outside':
-    SCENARIOS = [here, nested, generator, class_body, callbacks, coroutine, not_ascii, in_threads]
+def numpy():
+    """Python called by C of an extension module."""
+    import numpy as np
+    np.frompyfunc(lambda v: mark(), 1, 1)(np.arange(1))
+    np.vectorize(lambda v: mark() or v, otypes=[int])(np.arange(1))
+    np.apply_along_axis(lambda row: mark() or row, 0, np.arange(2))
+    np.fromiter((mark() or i for i in range(1)), dtype=int)
+
+    class Less:
+        def __lt__(self, other):
+            mark()
+            return False
+
+        def __add__(self, other):
+            mark()
+            return self
+    np.array([Less(), Less()], dtype=object).sort()
+    np.array([Less(), Less()], dtype=object).sum()
+
+
+def forked():
+    """A child; its parent ends only after it."""
+    pid = os.fork()
+    if not pid:
+        print(f'child {os.getpid()}', flush=True)
+        os.read(0, 1)
+        nested()
+        callbacks()
+        print('done', flush=True)
+        os.read(0, 1)
+        os._exit(0)
+    os.waitpid(pid, 0)
+
+
+PROBE = [here, nested, comprehension, generator, class_body, decorator, many_lines, control, recursion, too_deep,
+         callbacks, coroutine, executed, not_ascii, long_code, imported, traced, reused, in_threads]
+OUTSIDE = [here, nested, generator, class_body, callbacks, coroutine, not_ascii, in_threads]
 
 if __name__ == '__main__':
-    # pystacks.py is imported as __main__ by what it writes.
     print('up', flush=True)
     os.read(0, 1)
-    for scenario in SCENARIOS:
+    chosen = [globals()[name] for name in sys.argv[3:]] or (PROBE if MODE == 'probe' else OUTSIDE)
+    for scenario in chosen:
         NAME[0] = scenario.__name__
         scenario()
     print('done', flush=True)

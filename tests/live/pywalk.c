@@ -7,7 +7,8 @@
  *                                   in BPF, at a probe on a function: COUNT of them
  *   pywalk load                     do the BPF programs load?
  *
- * Lines: "why TEXT", "stack TID N REASON", "frame LINE<TAB>NAME<TAB>QUALNAME<TAB>FILE".
+ * Lines: "why TEXT", "stack TID N REASON", "frame LINE<TAB>NAME<TAB>QUALNAME<TAB>FILE",
+ * "end" behind the frames of a stack.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -40,6 +41,7 @@ static void print_stack(struct python *py, uint32_t tid, const struct mt_py_stac
 			printf("frame %d\t%s\t%s\t%s%s\n", name.line, name.name, name.qualname,
 			       name.file, s->frame[i].check ? "" : " (unchecked)");
 	}
+	printf("end\n");
 }
 
 static int from_outside(struct python *py)
