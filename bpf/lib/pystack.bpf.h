@@ -86,15 +86,33 @@ PY_INLINE __u64 py_thread(const void *mem, const struct mt_py_offsets *o, __u64 
 	return id == self ? t : 0;
 }
 
-#define PY_AT64(s, off) (*(const __u64 *)((s)->scratch + (off)))
-#define PY_AT32(s, off) (*(const __u32 *)((s)->scratch + (off)))
 #define PY_COUNT(s) (*(volatile __u32 *)&(s)->n)
 
-/* The compiler knows that n is small; the verifier forgets it (before 5.16 with a spill). */
+/*
+ * Words at offsets that the target may have chosen: BPF is given them whole on any
+ * address. PY_BOUND: the compiler knows that n is small, the verifier forgets it
+ * (before 5.16 with a spill).
+ */
 #ifdef __bpf__
 #define PY_BOUND(n) asm volatile("%0 &= %1" : "+r"(n) : "i"(MT_PY_DEPTH - 1))
+#define PY_AT64(s, off) (*(const __u64 *)((s)->scratch + (off)))
+#define PY_AT32(s, off) (*(const __u32 *)((s)->scratch + (off)))
 #else
 #define PY_BOUND(n) ((n) &= MT_PY_DEPTH - 1)
+PY_INLINE __u64 PY_AT64(const struct mt_py_stack *s, __u8 off)
+{
+	__u64 v;
+
+	__builtin_memcpy(&v, s->scratch + off, sizeof(v));
+	return v;
+}
+PY_INLINE __u32 PY_AT32(const struct mt_py_stack *s, __u8 off)
+{
+	__u32 v;
+
+	__builtin_memcpy(&v, s->scratch + off, sizeof(v));
+	return v;
+}
 #endif
 
 /* Offset of an instruction in the copy of the code that the thread runs (free-threaded). */

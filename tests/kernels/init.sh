@@ -138,7 +138,7 @@ done
 echo >&3
 exec 3>&-
 wait $job
-kill $walk
+kill $walk 2>/dev/null
 rm /tmp/go
 
 for lib in /sim/torch_npu_*/lib/libtorch_npu.so; do

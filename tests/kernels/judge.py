@@ -69,7 +69,7 @@ def stacks(out):
             return f.read()
     marks, got = frames.said(text('truth')), frames.seen(text('seen'))
     bad = frames.compare(marks, got)
-    if len(marks) < 100:
+    if len(marks) < 60:
         bad.append(f'only {len(marks)} marks: {text("err")[-300:]}')
     return bad, f'pystack: {sum(len(s[2]) for s in got)} Python frames in {len(got)} stacks equal the program\'s'
 

@@ -9,7 +9,6 @@
 Lines: "up", then for each mark one of JSON: [name, thread id, [[line, name, qualname, file], ...]],
 innermost frame first. Runs on CPython 3.8 and later.
 """
-import asyncio
 import contextlib
 import functools
 import json
@@ -195,6 +194,8 @@ def callbacks():
 
 
 def coroutine():
+    import asyncio
+
     async def leaf():
         mark()
         await asyncio.sleep(0)

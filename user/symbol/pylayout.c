@@ -219,6 +219,9 @@ bool py_layout__offsets(const struct py_layout *l, uint64_t runtime, struct mt_p
 	span_add(&code, l->code_first, 4);
 	span_add(&code, l->code_name, 8);
 	span_add(&code, l->code_table, 8);
+	/* Then members are as aligned in the copy as they are there. */
+	frame.lo &= ~7u;
+	code.lo &= ~7u;
 	if (frame.hi - frame.lo > 255 || code.hi - code.lo > 255 || frame.lo > 255 || code.lo > 255)
 		return false;
 	*o = (struct mt_py_offsets){
