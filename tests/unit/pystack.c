@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "symbol/python.h"
 
@@ -507,6 +508,77 @@ Test(pystack, line_table_that_is_none)
 	cr_assert_str_eq(sb.data, "file.py(NA): func\n");
 	strbuf__free(&sb);
 	python__close(py);
+}
+
+/* ---- where threads keep their state ---- */
+
+/* The search over one thread, in this program's own kind of file. */
+static void find_slot(int expect)
+{
+	struct python *py = interpreter();
+	const struct py_thread_state t = { .addr = THREAD, .id = SELF };
+	struct elf_image *img;
+
+	cr_assert_eq(elf_image__open("/proc/self/exe", &img), 0);
+	py->proc.pid = getpid();
+	cr_assert_eq(py_slot__find(py, img, 0, &t, 1), expect);
+	o.find = py->offsets.find;
+	o.slot = py->offsets.slot - py->offsets.self;
+	o.block = py->offsets.block;
+	elf_image__close(img);
+	python__close(py);
+}
+
+/* As glibc has it: 32 pairs, then pointers to such, the first to them. */
+#define PAIRS (SELF + 0x40)
+
+Test(pystack, key_of_glibc)
+{
+	put(SELF + 0x50, 0);
+	put(PAIRS + 512, PAIRS);
+	put(PAIRS + 16 * 5 + 8, THREAD);
+	put(SELF + 0x18, THREAD); /* the same by chance, not among the pairs */
+	find_slot(0);
+	cr_assert_eq(o.find, MT_PY_FIND_SLOT);
+	cr_assert_eq(o.slot, 0x40 + 16 * 5 + 8);
+}
+
+Test(pystack, later_key_of_glibc)
+{
+	const uint64_t block = BASE + 0x2000;
+
+	put(SELF + 0x50, 0);
+	put(PAIRS + 512, PAIRS);
+	put(PAIRS + 512 + 8 * 3, block);
+	put(block + 16 * 7 + 8, THREAD);
+	find_slot(0);
+	cr_assert_eq(o.find, MT_PY_FIND_BLOCK);
+	cr_assert_eq(o.slot, 0x40 + 512 + 8 * 3);
+	cr_assert_eq(o.block, 16 * 7 + 8);
+}
+
+Test(pystack, key_of_musl)
+{
+	const uint64_t block = BASE + 0x2000;
+
+	put(SELF + 0x50, 0);
+	put(SELF + 0x80, block);
+	put(block + 8 * 4, THREAD);
+	find_slot(0);
+	cr_assert_eq(o.find, MT_PY_FIND_BLOCK);
+	cr_assert_eq(o.slot, 0x80);
+	cr_assert_eq(o.block, 8 * 4);
+}
+
+Test(pystack, no_key_to_be_found)
+{
+	put(SELF + 0x50, 0);
+	find_slot(-ENOENT);
+	cr_assert_eq(o.find, MT_PY_FIND_LIST);
+	/* A pair that holds something else. */
+	put(PAIRS + 512, PAIRS);
+	put(PAIRS + 16 * 5 + 8, CFRAME);
+	find_slot(-ENOENT);
 }
 
 /* ---- code that tells where a thread's state is ---- */

@@ -127,7 +127,8 @@ ssize_t py_threads__read(const struct py_mem *m, const struct mt_py_offsets *o,
  */
 int py_slot__find(struct python *py, struct elf_image *img, uint64_t bias,
 		  const struct py_thread_state *t, size_t n);
-/* What pthread_self() adds to the thread pointer, from its code (aarch64). 0 or -errno. */
+/* What code tells (pydecode.c). What pthread_self() adds to the thread pointer, from its code
+ * (aarch64). 0 or -errno. */
 int py_slot__self_a64(const uint8_t *code, size_t n, int32_t *self);
 /* Offset of a thread-local variable from code that returns it. 0 or -errno. */
 int py_slot__tls(int machine, const uint8_t *code, size_t n, int32_t *off);
