@@ -243,6 +243,18 @@ class OddTest(AtProbe):
         self.assertEqual(rc, 3, out)
         self.assertIn('No such process', out)
 
+    def test_unknown_release(self):
+        """Named as such, never walked by a layout of another release."""
+        found = installed(7)
+        if not found:
+            self.skipTest('no CPython 3.7 here')
+        old = Process(self, 'old', [*found[0], '-c', 'import time; print("up", flush=True); time.sleep(100)'])
+        old.until('up')
+        rc, out = self.walk(old.pid)
+        self.assertEqual(rc, 3, out)
+        self.assertIn('CPython 3.7', out)
+        self.assertIn('its layout is not known', out)
+
     def test_numpy(self):
         """Python called back by C of NumPy; installed into a folder of the cache when it can be had."""
         python = self.any_python()

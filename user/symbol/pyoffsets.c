@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -35,6 +36,7 @@ struct candidate {
 struct lookup {
 	struct python *py;
 	char exe[PATH_MAX];
+	uint64_t exe_ino;
 	struct candidate *c;
 	size_t n;
 	int trouble; /* first -errno of a file that could not be looked into */
@@ -79,11 +81,12 @@ static bool find_runtime(const struct elf_image *img, uint64_t *vaddr)
 }
 
 /* The executable, a shared libpython, and what bears Python in its name (embedders' plugins). */
-static int rank_of(const struct lookup *l, const char *path)
+static int rank_of(const struct lookup *l, const struct mapping *m)
 {
-	const char *base = strrchr(path, '/') + 1;
+	const char *base = strrchr(m->path, '/') + 1;
 
-	if (strcmp(path, l->exe) == 0)
+	/* By its number too: in another root the link's text is another path. */
+	if (strcmp(m->path, l->exe) == 0 || (m->ino && m->ino == l->exe_ino))
 		return 0;
 	if (!fnmatch("libpython3*.so*", base, 0))
 		return 1;
@@ -94,7 +97,7 @@ static int look_file(void *ctx, const struct mapping *m)
 {
 	struct lookup *l = ctx;
 	struct candidate *c = &l->c[l->n];
-	int rank = rank_of(l, m->path), fd, err;
+	int rank = rank_of(l, m), fd, err;
 	uint64_t runtime;
 	size_t i;
 
@@ -316,6 +319,7 @@ int python__open(pid_t pid, struct python **out)
 {
 	struct python *py = calloc(1, sizeof(*py));
 	struct lookup l = { .py = py };
+	struct stat st;
 	char link[64];
 	ssize_t n;
 	size_t i;
@@ -332,6 +336,8 @@ int python__open(pid_t pid, struct python **out)
 	snprintf(link, sizeof(link), "/proc/%d/exe", (int)pid);
 	n = readlink(link, l.exe, sizeof(l.exe) - 1);
 	l.exe[MT_MAX(n, 0)] = '\0';
+	if (!stat(link, &st))
+		l.exe_ino = st.st_ino;
 	r = proc__each_mapping(pid, look_file, &l);
 	if (r < 0)
 		say(py, MT_PY_PROCESS_GONE, "process %d: %s", (int)pid, strerror(-r));
