@@ -5,9 +5,8 @@
  * Compiled for BPF and, as it is, for user space, where stored stacks are walked
  * by it (tests/unit/unwind.c). Whoever includes it gives the access first:
  *
- *   uw_read(dst, n, addr)                     memory of the target; 0 or negative
- *   uw_map_at, uw_page_at, uw_rule_at(i)      pointer or NULL
- *   uw_row_at(chunk, i, struct mt_uw_row *)   0 or negative
+ *   uw_read(dst, n, addr)                                memory of the target; 0 or negative
+ *   uw_map_at, uw_page_at, uw_rule_at, uw_chunk_at(i)    pointer or NULL
  */
 #ifndef MEMTAP_UNWIND_BPF_H
 #define MEMTAP_UNWIND_BPF_H
@@ -80,29 +79,32 @@ static __always_inline int uw_find_rule(struct mt_uw_map *m, __u64 vaddr, __u32 
 {
 	__u64 no = (vaddr >> MT_UW_PAGE_SHIFT) - m->page_no;
 	__u32 pc = vaddr & (MT_UW_PAGE - 1), lo, hi, end, i;
-	struct mt_uw_row row;
+	struct mt_uw_chunk *c;
 	struct mt_uw_page *p;
 
+	*rule = 0;
 	if (no >= m->pages)
 		return MT_END_NOROW;
 	p = uw_page_at(m->page + (__u32)no);
 	if (!p || !p->n)
 		return MT_END_NOROW;
+	c = uw_chunk_at(p->chunk);
+	if (!c)
+		return MT_END_NOTABLE; /* taken away just now */
 	lo = p->first;
 	hi = end = lo + p->n;
-	*rule = 0;
 	/* The last row at or before pc: lo - 1 when lo and hi have met. */
 	UW_LOOP
 	for (i = 0; i <= MT_UW_CHUNK_SHIFT; i++) {
+		struct mt_uw_row *row;
 		__u32 mid;
 
 		if (lo >= hi)
 			break;
-		mid = lo + (hi - lo) / 2;
-		if (uw_row_at(p->chunk, mid, &row))
-			return MT_END_NOTABLE; /* taken away just now */
-		if (row.pc <= pc) {
-			*rule = row.rule;
+		mid = (lo + hi) / 2;
+		row = &c->rows[mid & (MT_UW_CHUNK - 1)];
+		if (row->pc <= pc) {
+			*rule = row->rule;
 			lo = mid + 1;
 		} else {
 			hi = mid;
@@ -112,7 +114,7 @@ static __always_inline int uw_find_rule(struct mt_uw_map *m, __u64 vaddr, __u32 
 	 * No call ends there, and the next byte is a function's first: somebody has put its
 	 * address on a new stack, for the last function there to return to (makecontext).
 	 */
-	if (!*rule && lo < end && !uw_row_at(p->chunk, lo, &row) && row.pc == pc + 1)
+	if (!*rule && lo < end && c->rows[lo & (MT_UW_CHUNK - 1)].pc == pc + 1)
 		return MT_END_ENTRY;
 	return MT_END_NOT;
 }
@@ -129,8 +131,8 @@ static __always_inline int uw_by_record(struct mt_uw *u, int end)
 	u->fp = rec[0];
 	u->pc = rec[1];
 	u->exact = u->regs_known = 0;
-	if (u->guessed < 255)
-		u->guessed++;
+	if (u->rec.guessed < 255)
+		u->rec.guessed++;
 	return MT_END_NOT;
 }
 
@@ -236,20 +238,30 @@ static __always_inline int uw_by_rule(struct mt_uw *u, const struct mt_uw_rule *
 	return MT_END_NOT;
 }
 
+/* Two hashes, a frame at a time (constants of MurmurHash3's finalisers). */
+static __always_inline void uw_hash(struct mt_uw *u, __u64 frame)
+{
+	__u64 a = (u->rec.hash[0] ^ frame) * 0xff51afd7ed558ccdULL;
+	__u64 b = (u->rec.hash[1] + frame) * 0xc4ceb9fe1a85ec53ULL;
+
+	u->rec.hash[0] = a ^ a >> 29;
+	u->rec.hash[1] = b ^ b >> 31;
+}
+
 /*
- * Note the frame at u->pc and go to its caller. Returns u->end: why the stack
+ * Note the frame at u->pc and go to its caller. Returns rec.end: why the stack
  * ends here, or MT_END_NOT.
  */
 static __always_inline int uw_step(struct mt_uw *u)
 {
 	__u64 at = u->pc - !u->exact, frame;
+	__u32 rule = 0, depth = u->rec.n;
 	struct mt_uw_rule *r;
 	struct mt_uw_map *m;
-	__u32 rule = 0;
 	int end;
 
-	if (u->depth >= MT_UW_MAX_FRAMES)
-		return u->end = MT_END_DEEP;
+	if (depth >= MT_UW_MAX_FRAMES)
+		return u->rec.end = MT_END_DEEP;
 	m = uw_find_map(u, at);
 	if (m && m->file)
 		frame = (__u64)m->file << MT_FRAME_FILE_SHIFT | ((u->pc - m->bias) & MT_FRAME_ADDR);
@@ -257,10 +269,11 @@ static __always_inline int uw_step(struct mt_uw *u)
 		frame = MT_FRAME_RAW | (u->pc & ((1ULL << 56) - 1));
 	if (u->exact)
 		frame |= MT_FRAME_EXACT;
-	u->frames[u->depth & (MT_UW_MAX_FRAMES - 1)] = frame;
-	u->depth++;
+	u->frames[depth] = frame;
+	u->rec.n = depth + 1;
+	uw_hash(u, frame);
 	if (!m)
-		return u->end = MT_END_NOMAP;
+		return u->rec.end = MT_END_NOMAP;
 	if (!m->pages) {
 		end = uw_by_record(u, m->file ? MT_END_NOTABLE : MT_END_ANON);
 	} else {
@@ -272,7 +285,7 @@ static __always_inline int uw_step(struct mt_uw *u)
 			end = r ? uw_by_rule(u, r) : MT_END_RULE;
 		}
 	}
-	u->end = end;
+	u->rec.end = end;
 	return end;
 }
 

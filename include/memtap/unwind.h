@@ -12,11 +12,7 @@
 #ifndef MEMTAP_UNWIND_H
 #define MEMTAP_UNWIND_H
 
-#ifdef __bpf__
-#include "vmlinux.h"
-#else
-#include <linux/types.h>
-#endif
+#include <memtap/event.h>
 
 #define MT_UW_PAGE_SHIFT 16
 #define MT_UW_PAGE (1U << MT_UW_PAGE_SHIFT)
@@ -136,22 +132,34 @@ enum mt_uw_end {
 	MT_END_MAX
 };
 
+/*
+ * A stack on the wire, with its frames behind it if the reader does not have them
+ * yet. It belongs to the event of the same thread that began at h.time.
+ */
+struct mt_stack {
+	struct mt_hdr h;
+	__u64 hash[2]; /* of the frames; the first is the key, the second verifies it */
+	__u16 n; /* frames */
+	__u8 end; /* enum mt_uw_end */
+	__u8 guessed; /* frames that came from frame records, without rows; at most 255 */
+	__u32 with; /* 1: the frames follow */
+};
+
 /* The walk of one stack. */
 struct mt_uw {
 	__u64 pc, sp, fp, lr;
 	__u64 regs[17]; /* of the first frame, by DWARF number (x86-64) */
 	__u32 first, n; /* mappings of the process */
 	__u32 map; /* index of the one met last, + 1 */
-	__u32 depth; /* frames so far */
-	__u8 end; /* enum mt_uw_end */
 	__u8 exact; /* pc is the instruction, not what follows a call */
 	__u8 regs_known; /* regs are those of this frame */
 	__u8 fp_lost;
-	__u8 guessed; /* frames that came from frame records, without rows */
-	__u8 pad[3];
+	__u8 pad;
+	struct mt_stack rec; /* what is sent: with the frames right behind it */
 	__u64 frames[MT_UW_MAX_FRAMES];
 };
 
+_Static_assert(sizeof(struct mt_stack) == 56, "wire stack");
 _Static_assert(sizeof(struct mt_uw_row) == 4, "row");
 _Static_assert(sizeof(struct mt_uw_page) == 8, "page");
 _Static_assert(sizeof(struct mt_uw_rule) == 20, "rule");

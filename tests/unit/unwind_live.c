@@ -83,7 +83,7 @@ static void ours(pid_t tid, struct stack *s)
 	do {
 		s->pc[s->n++] = u.pc;
 	} while (!uw_step(&u));
-	s->end = u.end;
+	s->end = u.rec.end;
 }
 
 static bool stop(pid_t tid)

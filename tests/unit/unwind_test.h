@@ -42,12 +42,9 @@ static inline struct mt_uw_rule *uw_rule_at(uint32_t i)
 	return i < MT_UW_MAX_RULES ? &kernel.rules[i] : NULL;
 }
 
-static inline int uw_row_at(uint32_t chunk, uint32_t i, struct mt_uw_row *row)
+static inline struct mt_uw_chunk *uw_chunk_at(uint32_t i)
 {
-	if (chunk >= MT_UW_MAX_CHUNKS || !kernel.chunks[chunk] || i >= MT_UW_CHUNK)
-		return -ENOENT;
-	*row = kernel.chunks[chunk]->rows[i];
-	return 0;
+	return i < MT_UW_MAX_CHUNKS ? kernel.chunks[i] : NULL;
 }
 
 #if defined(__aarch64__)

@@ -64,6 +64,16 @@ struct unwind_sink {
 	int (*proc)(void *ctx, pid_t pid, const struct mt_uw_proc *p);
 };
 
+/* Descriptors of the maps of bpf/lib/stack.bpf.h, which stay the caller's. */
+struct unwind_maps {
+	int chunks, pages, rules, maps, procs;
+	int open_fd; /* inside: of the chunk that is still filled */
+	uint32_t open_no;
+};
+
+struct unwind_sink unwind_maps__sink(struct unwind_maps *m);
+void unwind_maps__close(struct unwind_maps *m);
+
 struct unwind_store;
 
 struct unwind_stats {
