@@ -117,8 +117,8 @@ static void compare(Dwfl *dwfl, size_t *stacks, size_t *odd, size_t *deepest)
 		for (i = 0; i < a.n && i < b.n && a.pc[i] == b.pc[i]; i++)
 			;
 		++*stacks;
-		/* In the middle of setcontext or longjmp: registers that only libdwfl knows. */
-		if (a.end == MT_END_RULE && a.n == 1 && i == 1) {
+		/* In the middle of swapcontext, whose description is wrong while it changes stacks. */
+		if (a.end != MT_END_ROOT && a.n == 1 && i == 1) {
 			++*odd;
 			goto next;
 		}
