@@ -204,6 +204,17 @@ static __always_inline int uw_by_rule(struct mt_uw *u, const struct mt_uw_rule *
 	end = uw_cfa(u, r, &cfa);
 	if (end)
 		return end;
+	if (r->ra == MT_RA_CFA && r->fp == MT_FP_CFA && r->fp_off == r->ra_off - 8) {
+		/* Side by side, as push and stp leave them: one read. */
+		__u64 both[2] = {};
+
+		if (uw_read(both, sizeof(both), cfa + (__s64)r->fp_off))
+			return MT_END_FAULT;
+		fp = both[0];
+		pc = both[1];
+		u->fp_lost = 0;
+		goto known;
+	}
 	if (r->ra == MT_RA_LR) {
 		if (!u->exact)
 			return MT_END_REG;
@@ -211,16 +222,13 @@ static __always_inline int uw_by_rule(struct mt_uw *u, const struct mt_uw_rule *
 	} else if (uw_u64(cfa + (__s64)r->ra_off, &pc)) {
 		return MT_END_FAULT;
 	}
-	if (r->fp == MT_FP_CFA || r->fp == MT_FP_DEREF) {
-		if (r->fp == MT_FP_DEREF && u->fp_lost)
-			u->fp_lost = 1;
-		else if (uw_u64((r->fp == MT_FP_CFA ? cfa : u->fp) + (__s64)r->fp_off, &fp))
-			u->fp_lost = 1;
-		else
-			u->fp_lost = 0;
-	} else if (r->fp == MT_FP_OTHER) {
+	if (r->fp == MT_FP_CFA)
+		u->fp_lost = uw_u64(cfa + (__s64)r->fp_off, &fp) != 0;
+	else if (r->fp == MT_FP_DEREF)
+		u->fp_lost = u->fp_lost || uw_u64(u->fp + (__s64)r->fp_off, &fp);
+	else if (r->fp == MT_FP_OTHER)
 		u->fp_lost = 1;
-	}
+known:
 #if defined(UW_ARM64)
 	pc &= (1ULL << 48) - 1; /* without the signature of pointer authentication */
 	if (cfa < u->sp || (cfa == u->sp && !u->exact))
