@@ -142,7 +142,7 @@ int main(int argc, char **argv)
 	maps.maps = bpf_map__fd(skel->maps.uw_maps);
 	maps.procs = bpf_map__fd(skel->maps.uw_procs);
 	sink = unwind_maps__sink(&maps);
-	err = unwind_store__new(&sink, 0, &store);
+	err = unwind_store__new(&sink, 0, -1, &store);
 	if (!err)
 		err = unwind_store__process(store, pid);
 	ring = ring_buffer__new(bpf_map__fd(skel->maps.events), drop, NULL, NULL);

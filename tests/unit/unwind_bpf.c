@@ -170,7 +170,7 @@ static void run(bool sleepable)
 				     .maps = bpf_map__fd(skel->maps.uw_maps),
 				     .procs = bpf_map__fd(skel->maps.uw_procs) };
 	sink = unwind_maps__sink(&maps);
-	cr_assert_eq(unwind_store__new(&sink, 0, &store), 0);
+	cr_assert_eq(unwind_store__new(&sink, 0, -1, &store), 0);
 	cr_assert_eq(unwind_store__process(store, pid), 0);
 	key = (uint32_t)pid;
 	cr_assert_eq(bpf_map_lookup_elem(maps.procs, &key, &proc), 0);

@@ -154,7 +154,7 @@ static void watch(const char *const argv[], size_t rounds, size_t least_deep)
 	nanosleep(&begin, NULL);
 	arrays__init();
 	read_memory = read_target;
-	cr_assert_eq(unwind_store__new(&to_arrays, 0, &s), 0);
+	cr_assert_eq(unwind_store__new(&to_arrays, 0, -1, &s), 0);
 	cr_assert_eq(unwind_store__process(s, target), 0);
 	dwfl = dwfl_begin(&cb);
 	dwfl_linux_proc_report(dwfl, target);

@@ -8,6 +8,7 @@
 #include <link.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -154,6 +155,69 @@ Test(unwind_table, cut_short)
 	free(text);
 }
 
+/* ---- on disk ---- */
+
+static char cache_dir[] = "/tmp/unwind-cache.XXXXXX";
+
+static void patch(int dir, const char *name, off_t at)
+{
+	int fd = openat(dir, name, O_RDWR | O_CLOEXEC);
+	char c;
+
+	cr_assert_eq(pread(fd, &c, 1, at), 1);
+	c ^= 0x40;
+	cr_assert_eq(pwrite(fd, &c, 1, at), 1);
+	close(fd);
+}
+
+Test(unwind_cache, load_what_was_saved)
+{
+	static const uint8_t id[] = { 1, 2, 0xab };
+	struct unwind_table *t, *u;
+	struct stat st;
+	int dir;
+
+	find_libc();
+	cr_assert(mkdtemp(cache_dir));
+	dir = unwind_cache__open(cache_dir);
+	cr_assert_geq(dir, 0);
+	cr_assert_eq(unwind_table__build(libc_path, &t), 0);
+	cr_expect_eq(unwind_cache__load(dir, id, 3, &u), -ENOENT);
+	cr_assert_eq(unwind_cache__save(dir, id, 3, t), 0);
+	cr_assert_eq(fstatat(dir, "0102ab.rows", &st, 0), 0);
+	cr_expect_eq(st.st_mode & 0777, 0600);
+	cr_assert_eq(unwind_cache__load(dir, id, 3, &u), 0);
+	cr_expect(u->base == t->base && u->n_pages == t->n_pages && u->n_rows == t->n_rows &&
+		  u->n_rules == t->n_rules && u->n_other == t->n_other);
+	cr_expect_eq(memcmp(u->rows, t->rows, t->n_rows * sizeof(*t->rows)), 0);
+	cr_expect_eq(memcmp(u->rules, t->rules, t->n_rules * sizeof(*t->rules)), 0);
+	cr_expect_eq(memcmp(u->pages, t->pages, t->n_pages * sizeof(*t->pages)), 0);
+	unwind_table__free(u);
+	/* A bit of the body, of the head; others may write it; cut; a link. */
+	patch(dir, "0102ab.rows", st.st_size / 2);
+	cr_expect_eq(unwind_cache__load(dir, id, 3, &u), -EINVAL);
+	cr_expect_null(u);
+	patch(dir, "0102ab.rows", st.st_size / 2);
+	patch(dir, "0102ab.rows", 8);
+	cr_expect_eq(unwind_cache__load(dir, id, 3, &u), -EINVAL);
+	patch(dir, "0102ab.rows", 8);
+	cr_assert_eq(fchmodat(dir, "0102ab.rows", 0622, 0), 0);
+	cr_expect_eq(unwind_cache__load(dir, id, 3, &u), -EPERM);
+	cr_assert_eq(fchmodat(dir, "0102ab.rows", 0600, 0), 0);
+	cr_assert_eq(unwind_cache__load(dir, id, 3, &u), 0);
+	unwind_table__free(u);
+	cr_assert_eq(renameat(dir, "0102ab.rows", dir, "x"), 0);
+	cr_assert_eq(symlinkat("x", dir, "0102ab.rows"), 0);
+	cr_expect_eq(unwind_cache__load(dir, id, 3, &u), -ELOOP);
+	unlinkat(dir, "0102ab.rows", 0);
+	unlinkat(dir, "x", 0);
+	close(dir);
+	cr_assert_eq(chmod(cache_dir, 0777), 0);
+	cr_expect_eq(unwind_cache__open(cache_dir), -EPERM);
+	rmdir(cache_dir);
+	unwind_table__free(t);
+}
+
 /* ---- the store ---- */
 
 static int own_memory(void *dst, uint32_t n, uint64_t addr)
@@ -169,7 +233,7 @@ Test(unwind_store, one_place_for_each_file)
 
 	arrays__init();
 	read_memory = own_memory;
-	cr_assert_eq(unwind_store__new(&to_arrays, 0, &s), 0);
+	cr_assert_eq(unwind_store__new(&to_arrays, 0, -1, &s), 0);
 	cr_assert_eq(unwind_store__process(s, getpid()), 0);
 	unwind_store__stats(s, &a);
 	cr_expect(a.files > 3 && a.tables > 3 && a.rows > 10000 && a.procs == 1 && a.maps >= a.files);
@@ -192,7 +256,7 @@ Test(unwind_store, makes_room)
 	find_libc();
 	arrays__init();
 	/* Two chunks: libc alone takes more than one. */
-	cr_assert_eq(unwind_store__new(&to_arrays, 2, &s), 0);
+	cr_assert_eq(unwind_store__new(&to_arrays, 2, -1, &s), 0);
 	cr_assert_eq(unwind_store__process(s, getpid()), 0);
 	unwind_store__stats(s, &st);
 	cr_expect(st.no_room > 0, "%u files without room", st.no_room);

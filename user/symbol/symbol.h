@@ -48,6 +48,21 @@ void unwind_table__free(struct unwind_table *t);
 /* The rule that holds at an address, never NULL. */
 const struct mt_uw_rule *unwind_table__at(const struct unwind_table *t, uint64_t vaddr);
 
+/* ---- rows on disk, by build-id ---- */
+
+/*
+ * The folder, made if it is missing; -EPERM when others can write into it. A
+ * descriptor, the caller's, or -errno.
+ */
+int unwind_cache__open(const char *path);
+/*
+ * 0 or -errno: -ENOENT not there, -EPERM not ours alone, -EINVAL of another
+ * version or not what was written.
+ */
+int unwind_cache__load(int dir, const uint8_t *id, size_t id_len, struct unwind_table **out);
+/* Written beside and renamed, mode 0600. 0 or -errno. */
+int unwind_cache__save(int dir, const uint8_t *id, size_t id_len, const struct unwind_table *t);
+
 /* ---- the rows of all files, as the BPF programs read them ---- */
 
 /*
@@ -78,6 +93,7 @@ struct unwind_store;
 
 struct unwind_stats {
 	uint32_t files, tables; /* files met, those with rows */
+	uint32_t cached; /* of them, from the disk */
 	uint64_t rows;
 	uint32_t rules, chunks, pages, maps, procs;
 	uint32_t evicted; /* tables taken away to make room */
@@ -86,8 +102,11 @@ struct unwind_stats {
 	uint32_t procs_lost; /* processes whose mappings had none */
 };
 
-/* At most so many chunks; 0 = as many as are possible. 0 or -errno. */
-int unwind_store__new(const struct unwind_sink *sink, uint32_t max_chunks,
+/*
+ * At most so many chunks; 0 = as many as are possible. cache: a folder of
+ * unwind_cache__open, the store's from now on, or -1. 0 or -errno.
+ */
+int unwind_store__new(const struct unwind_sink *sink, uint32_t max_chunks, int cache,
 		      struct unwind_store **out);
 void unwind_store__free(struct unwind_store *s); /* takes nothing away from the sink */
 /*

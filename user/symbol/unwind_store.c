@@ -232,13 +232,28 @@ out:
 	return err;
 }
 
+/* From the disk, or built and put there. */
+static int table_of(struct unwind_store *s, struct ufile *f, int fd, struct unwind_table **t)
+{
+	int err;
+
+	if (s->cache >= 0 && !unwind_cache__load(s->cache, f->id, f->id_len, t)) {
+		s->stats.cached++;
+		return 0;
+	}
+	err = unwind_table__build_fd(fd, t);
+	if (!err && s->cache >= 0)
+		unwind_cache__save(s->cache, f->id, f->id_len, *t); /* next time then */
+	return err;
+}
+
 static void build(struct unwind_store *s, struct ufile *f, int fd)
 {
 	struct unwind_table *t;
 
 	f->built = true;
 	f->evicted = false;
-	f->err = unwind_table__build_fd(fd, &t);
+	f->err = table_of(s, f, fd, &t);
 	if (f->err)
 		return;
 	while ((f->err = put_table(s, f, t)) == -ENOSPC && evict(s))
@@ -287,6 +302,7 @@ static void read_code(struct ufile *f, int fd)
 		return;
 	n = elf_image__code(img, f->code, MAX_CODE);
 	f->n_code = (uint32_t)MT_MIN(n, (size_t)MAX_CODE);
+	f->id_len = elf_image__build_id(img, f->id);
 	elf_image__close(img);
 }
 
@@ -333,7 +349,7 @@ void unwind_store__stats(const struct unwind_store *s, struct unwind_stats *out)
 	*out = s->stats;
 }
 
-int unwind_store__new(const struct unwind_sink *sink, uint32_t max_chunks,
+int unwind_store__new(const struct unwind_sink *sink, uint32_t max_chunks, int cache,
 		      struct unwind_store **out)
 {
 	static const struct mt_uw_rule first[] = { { .cfa = MT_CFA_NONE },
@@ -345,6 +361,7 @@ int unwind_store__new(const struct unwind_sink *sink, uint32_t max_chunks,
 	if (!s)
 		return -ENOMEM;
 	s->sink = *sink;
+	s->cache = cache;
 	s->n_chunks = max_chunks && max_chunks < MT_UW_MAX_CHUNKS ? max_chunks : MT_UW_MAX_CHUNKS;
 	s->chunks = calloc(s->n_chunks, sizeof(*s->chunks));
 	s->chunk = malloc(sizeof(*s->chunk));
@@ -369,6 +386,8 @@ void unwind_store__free(struct unwind_store *s)
 	if (!s)
 		return;
 	unwind_store__free_procs(s);
+	if (s->cache >= 0)
+		close(s->cache);
 	for (i = 0; i < s->n_files; i++) {
 		free(s->files[i]->places);
 		free(s->files[i]->path);

@@ -14,6 +14,8 @@ struct ufile {
 	uint32_t no; /* from 1 on */
 	struct elf_code code[MAX_CODE]; /* where its code is mapped from */
 	uint32_t n_code; /* 0: no ELF file */
+	uint8_t id[BUILD_ID_MAX];
+	size_t id_len;
 	bool built, evicted;
 	int err; /* why it has no rows */
 	uint32_t page, n_pages, page_no; /* as in struct mt_uw_map */
@@ -41,6 +43,7 @@ struct held {
 struct unwind_store {
 	struct unwind_sink sink;
 	struct unwind_stats stats;
+	int cache; /* folder, or -1 */
 	uint64_t clock; /* counts uses */
 	uint64_t since; /* its value when the process was begun that is read */
 
