@@ -176,6 +176,31 @@ Test(pystack, tagged_references_and_none)
 	cr_assert_eq(s.frame[0].code, a);
 }
 
+/* From 3.14 on each thread of a free-threaded build has a copy of the code of its own. */
+Test(pystack, copies_of_the_code)
+{
+	uint64_t a = code(0, "f", 1), copies = BASE + 0x900, copy = BASE + 0xa000, at;
+
+	layout.frame_tlbc = 64;
+	layout.code_tlbc = 400;
+	cr_assert(py_layout__offsets(&layout, RUNTIME, &o));
+	o.why = MT_PY_OK;
+	o.find = MT_PY_FIND_SLOT;
+	o.slot = 0x50;
+	put(a + 400, copies);
+	put(copies, 3);
+	put(copies + 8, a + layout.code_start);
+	put(copies + 8 + 16, copy);
+	at = frame(1, a, frame(0, a, 0, 0), 0);
+	put32(at + 64, 2);
+	put(at + layout.frame_instr, copy + 30);
+	put(CFRAME, at);
+	walk(100);
+	cr_assert_eq(s.n, 2);
+	cr_assert_eq(s.frame[0].at, 30);
+	cr_assert_eq(s.frame[1].at, 4);
+}
+
 Test(pystack, too_deep_and_cut)
 {
 	uint64_t a = code(0, "f", 1), first = FRAMES;

@@ -284,7 +284,11 @@ static bool try_layout(struct python *py, const struct candidate *c)
 		: o->find == MT_PY_FIND_SLOT ? "a slot of the thread"
 					     : "a block of the thread";
 	say(py, MT_PY_OK, "CPython 3.%u%s in %s, layout %s, thread states in %s%s",
-	    PY_MINOR(py->layout.version), py->layout.free_threaded ? " (free-threaded)" : "",
+	    PY_MINOR(py->layout.version),
+	    /* With copies of the code for each thread, from 3.14 on: by its headers, never run. */
+	    py->layout.code_tlbc       ? " (free-threaded, untried)"
+	    : py->layout.free_threaded ? " (free-threaded)"
+				       : "",
 	    c->path, py->layout.described ? "described by itself" : "of the table", where,
 	    frames ? "" : "; no thread runs Python now");
 out:
