@@ -39,6 +39,7 @@ enum mt_rec {
 	MT_REC_FORK = 3,   /* struct mt_task, lifecycle ring */
 	MT_REC_EXEC = 4,
 	MT_REC_EXIT = 5,
+	MT_REC_STACK = 6,  /* struct mt_stack (memtap/unwind.h) */
 };
 
 /* a0 of a HAL call that failed: 1 = out of memory outside of any allocation call of acl or rt. */

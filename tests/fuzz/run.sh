@@ -36,6 +36,7 @@ record) sources=("$src"/user/{model,base}/*.c "$src"/user/capture/{decode,judge}
 ldcache) sources=("$src"/user/target/{ldcache,root}.c "$src"/user/base/*.c) libs=()
 	[ $# -gt 0 ] || head -c 65536 /etc/ld.so.cache >"$out/corpus/ld.so.cache" ;;
 journal) sources=("$src"/user/{output,base}/*.c "$src"/user/model/row.c) libs=(-lsqlite3) ;;
+python) sources=("$src"/user/symbol/py{code,decode,layout,line,mem,object,walk}.c "$src"/user/base/*.c) libs=() ;;
 *) echo "no such target: $name" >&2; exit 2 ;;
 esac
 "$clang" -g -O1 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \

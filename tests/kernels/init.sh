@@ -115,6 +115,32 @@ run middle -- --layout a --threads 2 --devices 2 --rate 400 --seconds 60
 off=MEMTAP_DISABLE=session,multi,cookie,sleepable
 grep -q '"attach cookies":.*"yes"' $out/check.json || off=MEMTAP_DISABLE=
 run plain $off -- --threads 2 --steps 8 --late-dlopen 1
+
+# Python stacks in BPF, beside those that the program itself sees.
+echo "RUN pystack at $(cut -d" " -f1 /proc/uptime)"
+mkfifo /tmp/go
+PYTHONIOENCODING=utf-8 python3 /bin/pystacks.py /tmp probe here nested comprehension generator class_body \
+	decorator many_lines control recursion too_deep callbacks executed not_ascii long_code traced in_threads \
+	</tmp/go >$out/pystack.truth 2>$out/pystack.err &
+job=$!
+exec 3>/tmp/go
+wait_for ^up $out/pystack.truth $job
+pywalk $job plain "$(awk '/libc\.so\.6$/ { print $6; exit }' /proc/$job/maps)" getppid 100000 \
+	>$out/pystack.seen 2>>$out/pystack.err &
+walk=$!
+wait_for ^attached $out/pystack.seen $walk
+echo >&3
+wait_for ^done $out/pystack.truth $job
+until [ "$(grep -c '^\[' $out/pystack.truth)" = "$(grep -c '^end' $out/pystack.seen)" ] || ! sleep 0.2; do
+	tries=$((tries + 1))
+	[ $tries -lt 100 ] || break
+done
+echo >&3
+exec 3>&-
+wait $job
+kill $walk 2>/dev/null
+rm /tmp/go
+
 for lib in /sim/torch_npu_*/lib/libtorch_npu.so; do
 	memtap probes $lib --derive --json
 done >$out/derived 2>&1

@@ -6,6 +6,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'live'))
 import compare as C  # noqa: E402
+import frames  # noqa: E402
 import readers  # noqa: E402
 import truth as T  # noqa: E402
 from words import MECHANISM, PLAIN, Words  # noqa: E402
@@ -71,6 +72,18 @@ def account(out, run):
     return {k: summary.get(k) for k in ('accounting', 'losses', 'attached_boot_ns', 'stopped_boot_ns')}
 
 
+def stacks(out):
+    """Problems of the Python stacks, and a line about them."""
+    def text(end):
+        with open(os.path.join(out, 'pystack.' + end), encoding='utf-8', errors='replace') as f:
+            return f.read()
+    marks, got = frames.said(text('truth')), frames.seen(text('seen'))
+    bad = frames.compare(marks, got)
+    if len(marks) < 60:
+        bad.append(f'only {len(marks)} marks: {text("err")[-300:]}')
+    return bad, f'pystack: {sum(len(s[2]) for s in got)} Python frames in {len(got)} stacks equal the program\'s'
+
+
 def main(release, arch, out, root):
     words, bad = Words(release, arch, out, root), []
     words.checks()
@@ -83,6 +96,9 @@ def main(release, arch, out, root):
         bad += [f'{run}: {p}' for p in problems]
         if problems:
             bad.append(f'{run}: {account(out, run)}')
+    problems, line = stacks(out)
+    print('     ' + line)
+    bad += [f'pystack: {p}' for p in problems]
     for run, state in (('main', 'found'), ('ranks', 'attached'), ('python', 'found')):
         with open(os.path.join(out, run + '.json')) as f:
             print(f'     {run}: {words.probes(run, state, json.load(f))}')

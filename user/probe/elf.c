@@ -111,6 +111,22 @@ int elf_image__vaddr(const struct elf_image *img, uint64_t off, uint64_t *vaddr)
 	return -ERANGE;
 }
 
+size_t elf_image__code(const struct elf_image *img, struct elf_code *seg, size_t max)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < img->nsegs; i++) {
+		const struct elf_seg *s = &img->segs[i];
+
+		if (!(s->flags & PF_X))
+			continue;
+		if (n < max)
+			seg[n] = (struct elf_code){ s->off, s->vaddr, s->filesz };
+		n++;
+	}
+	return n;
+}
+
 const char *elf_image__dynstr(const struct elf_image *img, uint64_t off)
 {
 	if (off >= img->dynstr_len || !elf__is_name(img->dynstr + off, img->dynstr_len - off))

@@ -64,6 +64,12 @@ const char *elf_image__name_at(const struct elf_image *img, uint64_t off, uint64
 /* Translations through PT_LOAD: 0, or -ERANGE where nothing is mapped. */
 int elf_image__offset(const struct elf_image *img, uint64_t vaddr, uint64_t *off);
 int elf_image__vaddr(const struct elf_image *img, uint64_t off, uint64_t *vaddr);
+/* The executable PT_LOADs, sorted by address; how many there are, `max` of them in seg. */
+struct elf_code {
+	uint64_t off, vaddr, size; /* size in the file */
+};
+
+size_t elf_image__code(const struct elf_image *img, struct elf_code *seg, size_t max);
 /* Bytes at an address, `n` of them within one file-backed segment; NULL if not. */
 const void *elf_image__at(const struct elf_image *img, uint64_t vaddr, size_t n);
 /* NUL-terminated string at an address within the file; NULL if there is none. */

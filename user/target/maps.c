@@ -29,7 +29,8 @@ static void unescape(char *s)
 	*d = '\0';
 }
 
-int proc__each_mapping(pid_t pid, int (*fn)(void *ctx, const struct mapping *m), void *ctx)
+static int each_mapping(pid_t pid, bool all, int (*fn)(void *ctx, const struct mapping *m),
+			void *ctx)
 {
 	char path[64], root[PATH_MAX], *line = NULL;
 	size_t cap = 0;
@@ -53,7 +54,7 @@ int proc__each_mapping(pid_t pid, int (*fn)(void *ctx, const struct mapping *m),
 
 		if (sscanf(line, "%llx-%llx %7s %llx %x:%x %llu %n", &start, &end, perm, &off, &maj,
 			   &min, &ino, &at) < 7 ||
-		    perm[2] != 'x' || !at || line[at] != '/')
+		    perm[2] != 'x' || !at || (line[at] != '/' && !all))
 			continue;
 		n = strlen(line);
 		if (n && line[n - 1] == '\n')
@@ -71,12 +72,22 @@ int proc__each_mapping(pid_t pid, int (*fn)(void *ctx, const struct mapping *m),
 			line[at + (int)n - 10] = '\0';
 		}
 		unescape(line + at);
-		m.outside = root__inside(root, line + at) != 0;
+		m.outside = *m.path == '/' && root__inside(root, line + at) != 0;
 		r = fn(ctx, &m);
 	}
 	free(line);
 	fclose(f);
 	return r;
+}
+
+int proc__each_mapping(pid_t pid, int (*fn)(void *ctx, const struct mapping *m), void *ctx)
+{
+	return each_mapping(pid, false, fn, ctx);
+}
+
+int proc__each_code(pid_t pid, int (*fn)(void *ctx, const struct mapping *m), void *ctx)
+{
+	return each_mapping(pid, true, fn, ctx);
 }
 
 /* By its path there may be another file by now: bound over it, or put in its place. */

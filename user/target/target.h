@@ -72,6 +72,8 @@ struct mapping {
 
 /* fn for each executable file mapping until it returns non-zero; returns that or -errno. */
 int proc__each_mapping(pid_t pid, int (*fn)(void *ctx, const struct mapping *m), void *ctx);
+/* The same for everything executable: path is "" for anonymous memory, "[vdso]" and the like. */
+int proc__each_code(pid_t pid, int (*fn)(void *ctx, const struct mapping *m), void *ctx);
 /*
  * Open the file of a mapping: /proc/PID/map_files, which also reaches deleted
  * and hidden files, else its path (-ESTALE: another file is there now). fd or -errno.

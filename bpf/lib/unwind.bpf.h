@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * One step up a stack, by the rows of memtap/unwind.h.
+ *
+ * Compiled for BPF and, as it is, for user space, where stored stacks are walked
+ * by it (tests/unit/unwind.c). Whoever includes it gives the access first:
+ *
+ *   uw_read(dst, n, addr)                                memory of the target; 0 or negative
+ *   uw_map_at, uw_page_at, uw_rule_at, uw_chunk_at(i)    pointer or NULL
+ */
+#ifndef MEMTAP_UNWIND_BPF_H
+#define MEMTAP_UNWIND_BPF_H
+
+#include <memtap/unwind.h>
+
+#ifndef __always_inline
+#define __always_inline inline __attribute__((always_inline))
+#endif
+
+#ifdef __clang__
+#define UW_LOOP _Pragma("clang loop unroll(disable)")
+#else
+#define UW_LOOP
+#endif
+
+/*
+ * Signal frames. x86-64: the handler returns to the restorer with sp at the
+ * ucontext (struct rt_sigframe, arch/x86/include/asm/sigframe.h; gregs of
+ * uapi/asm/sigcontext.h). arm64: sp at siginfo (128 bytes), then ucontext with
+ * its mcontext at 176 (arch/arm64/kernel/signal.c).
+ */
+#define UC_X86_FP (40 + 80)
+#define UC_X86_SP (40 + 120)
+#define UC_X86_PC (40 + 128)
+#define UC_A64_REGS (128 + 176 + 8)
+#define UC_A64_FP (UC_A64_REGS + 29 * 8) /* then lr, sp, pc */
+
+static __always_inline int uw_u64(__u64 addr, __u64 *v)
+{
+	*v = 0;
+	return uw_read(v, sizeof(*v), addr);
+}
+
+/* The mapping that holds an address; NULL if none. */
+static __always_inline struct mt_uw_map *uw_find_map(struct mt_uw *u, __u64 pc)
+{
+	__u32 lo = 0, hi = u->n, i;
+	struct mt_uw_map *m;
+
+	if (u->map) { /* mostly the same as for the frame before */
+		m = uw_map_at(u->map - 1);
+		if (m && pc >= m->start && pc < m->end)
+			return m;
+	}
+	UW_LOOP
+	for (i = 0; i <= MT_UW_MAPS_SHIFT; i++) {
+		__u32 mid;
+
+		if (lo >= hi)
+			break;
+		mid = lo + (hi - lo) / 2;
+		m = uw_map_at(u->first + mid);
+		if (!m)
+			return 0;
+		if (pc < m->start) {
+			hi = mid;
+		} else if (pc >= m->end) {
+			lo = mid + 1;
+		} else {
+			u->map = u->first + mid + 1;
+			return m;
+		}
+	}
+	return 0;
+}
+
+/* Index of the rule for an address in a file. */
+static __always_inline int uw_find_rule(struct mt_uw_map *m, __u64 vaddr, __u32 *rule)
+{
+	__u64 no = (vaddr >> MT_UW_PAGE_SHIFT) - m->page_no;
+	__u32 pc = vaddr & (MT_UW_PAGE - 1), lo, hi, end, i;
+	struct mt_uw_chunk *c;
+	struct mt_uw_page *p;
+
+	*rule = 0;
+	if (no >= m->pages)
+		return MT_END_NOROW;
+	p = uw_page_at(m->page + (__u32)no);
+	if (!p || !p->n)
+		return MT_END_NOROW;
+	c = uw_chunk_at(p->chunk);
+	if (!c)
+		return MT_END_NOTABLE; /* taken away just now */
+	lo = p->first;
+	hi = end = lo + p->n;
+	/* The last row at or before pc: lo - 1 when lo and hi have met. */
+	UW_LOOP
+	for (i = 0; i <= MT_UW_CHUNK_SHIFT; i++) {
+		struct mt_uw_row *row;
+		__u32 mid;
+
+		if (lo >= hi)
+			break;
+		mid = (lo + hi) / 2;
+		row = &c->rows[mid & (MT_UW_CHUNK - 1)];
+		if (row->pc <= pc) {
+			*rule = row->rule;
+			lo = mid + 1;
+		} else {
+			hi = mid;
+		}
+	}
+	/*
+	 * No call ends there, and the next byte is a function's first: somebody has put its
+	 * address on a new stack, for the last function there to return to (makecontext).
+	 */
+	if (!*rule && lo < end && c->rows[lo & (MT_UW_CHUNK - 1)].pc == pc + 1)
+		return MT_END_ENTRY;
+	return MT_END_NOT;
+}
+
+/* Code without rows: by its frame record, if that leads further up. */
+static __always_inline int uw_by_record(struct mt_uw *u, int end)
+{
+	__u64 rec[2] = {};
+
+	if (u->fp_lost || u->fp < u->sp || (u->fp & 7) || uw_read(rec, sizeof(rec), u->fp) ||
+	    rec[1] < 4096 || (rec[0] && rec[0] <= u->fp))
+		return end;
+	u->sp = u->fp + 16;
+	u->fp = rec[0];
+	u->pc = rec[1];
+	u->exact = u->regs_known = 0;
+	if (u->rec.guessed < 255)
+		u->rec.guessed++;
+	return MT_END_NOT;
+}
+
+/* Past a signal frame: the interrupted state. */
+static __always_inline int uw_by_signal(struct mt_uw *u)
+{
+	__u64 at = u->sp;
+
+#if defined(UW_ARM64)
+	__u64 r[4] = {};
+
+	if (uw_read(r, sizeof(r), at + UC_A64_FP))
+		return MT_END_FAULT;
+	u->fp = r[0];
+	u->lr = r[1];
+	u->sp = r[2];
+	u->pc = r[3];
+#else
+	if (uw_u64(at + UC_X86_FP, &u->fp) || uw_u64(at + UC_X86_SP, &u->sp) ||
+	    uw_u64(at + UC_X86_PC, &u->pc))
+		return MT_END_FAULT;
+#endif
+	u->exact = 1;
+	u->regs_known = u->fp_lost = 0;
+	return MT_END_NOT;
+}
+
+static __always_inline int uw_cfa(struct mt_uw *u, const struct mt_uw_rule *r, __u64 *cfa)
+{
+	switch (r->cfa) {
+	case MT_CFA_SP:
+		*cfa = u->sp + (__s64)r->off;
+		return MT_END_NOT;
+	case MT_CFA_FP:
+		*cfa = u->fp + (__s64)r->off;
+		return u->fp_lost ? MT_END_REG : MT_END_NOT;
+	case MT_CFA_REG:
+		if (!u->regs_known || r->reg > 16)
+			return MT_END_REG;
+		*cfa = u->regs[r->reg] + (__s64)r->off;
+		return MT_END_NOT;
+	case MT_CFA_SP_DEREF:
+	case MT_CFA_FP_DEREF:
+		if (r->cfa == MT_CFA_FP_DEREF && u->fp_lost)
+			return MT_END_REG;
+		if (uw_u64((r->cfa == MT_CFA_FP_DEREF ? u->fp : u->sp) + (__s64)r->off, cfa))
+			return MT_END_FAULT;
+		*cfa += (__s64)r->add;
+		return MT_END_NOT;
+	case MT_CFA_PLT:
+		*cfa = u->sp + (__s64)r->off + ((u->pc & 15) >= (__u32)r->add ? 8 : 0);
+		return MT_END_NOT;
+	case MT_CFA_END:
+		return MT_END_ROOT;
+	case MT_CFA_NONE:
+		return MT_END_NOROW;
+	}
+	return MT_END_RULE;
+}
+
+/* The caller's state by a rule. */
+static __always_inline int uw_by_rule(struct mt_uw *u, const struct mt_uw_rule *r)
+{
+	__u64 cfa = 0, fp = u->fp, pc = 0;
+	int end;
+
+	if (r->cfa == MT_CFA_SIGNAL)
+		return uw_by_signal(u);
+	end = uw_cfa(u, r, &cfa);
+	if (end)
+		return end;
+	if (r->ra == MT_RA_CFA && r->fp == MT_FP_CFA && r->fp_off == r->ra_off - 8) {
+		/* Side by side, as push and stp leave them: one read. */
+		__u64 both[2] = {};
+
+		if (uw_read(both, sizeof(both), cfa + (__s64)r->fp_off))
+			return MT_END_FAULT;
+		fp = both[0];
+		pc = both[1];
+		u->fp_lost = 0;
+		goto known;
+	}
+	if (r->ra == MT_RA_LR) {
+		if (!u->exact)
+			return MT_END_REG;
+		pc = u->lr;
+	} else if (uw_u64(cfa + (__s64)r->ra_off, &pc)) {
+		return MT_END_FAULT;
+	}
+	if (r->fp == MT_FP_CFA)
+		u->fp_lost = uw_u64(cfa + (__s64)r->fp_off, &fp) != 0;
+	else if (r->fp == MT_FP_DEREF)
+		u->fp_lost = u->fp_lost || uw_u64(u->fp + (__s64)r->fp_off, &fp);
+	else if (r->fp == MT_FP_OTHER)
+		u->fp_lost = 1;
+known:
+#if defined(UW_ARM64)
+	pc &= (1ULL << 48) - 1; /* without the signature of pointer authentication */
+	if (cfa < u->sp || (cfa == u->sp && !u->exact))
+		return MT_END_LOOP;
+#else
+	if (cfa <= u->sp)
+		return MT_END_LOOP;
+#endif
+	if (!pc)
+		return MT_END_ZERO;
+	u->sp = cfa;
+	u->fp = fp;
+	u->pc = pc;
+	u->exact = u->regs_known = 0;
+	return MT_END_NOT;
+}
+
+/* Two hashes, a frame at a time (constants of MurmurHash3's finalisers). */
+static __always_inline void uw_hash(struct mt_uw *u, __u64 frame)
+{
+	__u64 a = (u->rec.hash[0] ^ frame) * 0xff51afd7ed558ccdULL;
+	__u64 b = (u->rec.hash[1] + frame) * 0xc4ceb9fe1a85ec53ULL;
+
+	u->rec.hash[0] = a ^ a >> 29;
+	u->rec.hash[1] = b ^ b >> 31;
+}
+
+/*
+ * Note the frame at u->pc and go to its caller. Returns rec.end: why the stack
+ * ends here, or MT_END_NOT.
+ */
+static __always_inline int uw_step(struct mt_uw *u)
+{
+	__u64 at = u->pc - !u->exact, frame;
+	__u32 rule = 0, depth = u->rec.n;
+	struct mt_uw_rule *r;
+	struct mt_uw_map *m;
+	int end;
+
+	if (depth >= MT_UW_MAX_FRAMES)
+		return u->rec.end = MT_END_DEEP;
+	m = uw_find_map(u, at);
+	if (m && m->file)
+		frame = (__u64)m->file << MT_FRAME_FILE_SHIFT | ((u->pc - m->bias) & MT_FRAME_ADDR);
+	else
+		frame = MT_FRAME_RAW | (u->pc & ((1ULL << 56) - 1));
+	if (u->exact)
+		frame |= MT_FRAME_EXACT;
+	u->frames[depth] = frame;
+	u->rec.n = depth + 1;
+	uw_hash(u, frame);
+	if (!m)
+		return u->rec.end = MT_END_NOMAP;
+	if (!m->pages) {
+		end = uw_by_record(u, m->file ? MT_END_NOTABLE : MT_END_ANON);
+	} else {
+		end = uw_find_rule(m, at - m->bias, &rule);
+		if (end == MT_END_ENTRY && u->exact)
+			end = MT_END_NOROW;
+		if (!end) {
+			r = uw_rule_at(rule);
+			end = r ? uw_by_rule(u, r) : MT_END_RULE;
+		}
+	}
+	u->rec.end = end;
+	return end;
+}
+
+#endif

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Names of Python frames over a memory that is made here: texts, code that goes and comes. */
+#include "pystack_test.h"
+
+TestSuite(pyname, .init = setup);
+
+/* ---- texts ---- */
+
+static const char *text_of(uint64_t at, size_t max, int expect)
+{
+	static struct strbuf sb;
+
+	strbuf__reset(&sb);
+	cr_assert_eq(py_object__str(&mem, &layout, at, &sb, max), expect);
+	strbuf__add(&sb, "", 1);
+	return sb.data;
+}
+
+static void wide(uint64_t at, unsigned int kind, const uint32_t *chars, size_t n, uint32_t state)
+{
+	size_t i;
+
+	str(at, "");
+	put(at + 16, n);
+	put32(at + 32, state);
+	for (i = 0; i < n; i++)
+		memcpy(arena + (at + layout.str_compact + i * kind - BASE), &chars[i], kind);
+}
+
+Test(pyname, texts)
+{
+	static const uint32_t latin[] = { 0xe9, 't', 0xe9 }, cyrillic[] = { 0x444, 'x' };
+	static const uint32_t astral[] = { 0x10330, 0x1f600 }, odd[] = { 0xdc80, '\n', 0x7f };
+	uint64_t at = TEXTS;
+
+	cr_assert_str_eq(text_of(str(at, "name"), 100, 0), "name");
+	cr_assert_str_eq(text_of(at, 6, -ENAMETOOLONG), "nam");
+	wide(at, 1, latin, 3, 1 << 2 | 1 << 5);
+	cr_assert_str_eq(text_of(at, 100, 0), "\u00e9t\u00e9");
+	wide(at, 2, cyrillic, 2, 2 << 2 | 1 << 5);
+	cr_assert_str_eq(text_of(at, 100, 0), "\u0444x");
+	wide(at, 4, astral, 2, 2 | 4 << 2 | 1 << 5);
+	cr_assert_str_eq(text_of(at, 100, 0), "\U00010330\U0001f600");
+	/* The bits of 3.14.0, and of free-threaded builds. */
+	wide(at, 4, astral, 2, 1 | 4 << 16 | 1 << 19);
+	cr_assert_str_eq(text_of(at, 100, 0), "\U00010330\U0001f600");
+	wide(at, 2, cyrillic, 2, 1 | 2 << 8 | 1 << 11);
+	cr_assert_str_eq(text_of(at, 100, 0), "\u0444x");
+	wide(at, 2, odd, 3, 2 << 2 | 1 << 5);
+	cr_assert_str_eq(text_of(at, 100, 0), "\ufffd??");
+}
+
+Test(pyname, texts_that_are_none)
+{
+	uint64_t at = str(TEXTS, "name");
+
+	put32(at + 32, 0);
+	text_of(at, 100, -EINVAL); /* no kind */
+	put32(at + 32, 1 << 2);
+	text_of(at, 100, -EINVAL); /* not of one piece */
+	str(at, "name");
+	put(at + 16, UINT64_MAX);
+	text_of(at, 100, -EINVAL);
+	put(at + 16, 1 << 20);
+	text_of(at, 1 << 20, -EFAULT);
+	put(at + 8, type_named("object"));
+	text_of(at, 100, -EINVAL);
+	str(at, "name");
+	put(at, 0x00007f0012345678); /* freed: the next of a list */
+	text_of(at, 100, -ENOENT);
+	text_of(12345, 100, -EFAULT);
+}
+
+/* ---- names ---- */
+
+static void frame_of(uint64_t code_at, struct mt_py_frame *f)
+{
+	put(CFRAME, frame(0, code_at, 0, 0));
+	walk(1);
+	cr_assert_eq(s.n, 1);
+	*f = s.frame[0];
+}
+
+Test(pyname, names_are_read_once)
+{
+	struct python *py = interpreter();
+	struct python_name name;
+	struct mt_py_frame f;
+	struct strbuf sb = { 0 };
+
+	frame_of(code(0, "func", 42), &f);
+	cr_assert_eq(python__name(py, &f, &name), MT_PY_OK);
+	cr_assert_str_eq(name.name, "func");
+	cr_assert_str_eq(name.qualname, "Class.qualified");
+	cr_assert_str_eq(name.file, "file.py");
+	cr_assert_eq(name.line, 42); /* of `def`: the table has no line for it */
+	reads = 0;
+	cr_assert_eq(python__name(py, &f, &name), MT_PY_OK);
+	cr_assert_lt(reads, 5);
+	cr_assert_eq(python__counts(py).hits, 1);
+	cr_assert_eq(python__counts(py).reads, 1);
+	python__cell(py, &s, 10, &sb);
+	cr_assert_str_eq(sb.data, "file.py(42): func\n");
+	s.n = 0;
+	strbuf__reset(&sb);
+	python__cell(py, &s, 10, &sb);
+	cr_assert_str_eq(sb.data, "NA");
+	strbuf__free(&sb);
+	/* It has gone, and what is in its place now: what is remembered is it still. */
+	memset(arena + (f.code - BASE), 0, 256);
+	cr_assert_eq(python__name(py, &f, &name), MT_PY_OK);
+	cr_assert_str_eq(name.name, "func");
+	hole = CODES;
+	cr_assert_eq(python__name(py, &f, &name), MT_PY_OK);
+	python__close(py);
+}
+
+Test(pyname, other_code_at_the_same_address)
+{
+	struct python *py = interpreter();
+	struct mt_py_frame f, g;
+	struct python_name name;
+
+	frame_of(code(0, "before", 42), &f);
+	cr_assert_eq(python__name(py, &f, &name), MT_PY_OK);
+	cr_assert_str_eq(name.name, "before");
+	/* All addresses and the line are the same: the text's own hash is not. */
+	frame_of(code(0, "behind", 42), &g);
+	put(TEXTS + 24, 99);
+	cr_assert_eq(f.check, g.check);
+	cr_assert_eq(python__name(py, &g, &name), MT_PY_OK);
+	cr_assert_str_eq(name.name, "behind");
+	cr_assert_eq(python__counts(py).replaced, 1);
+	/* Another line tells them apart already in the kernel: the one seen before is remembered.
+	 */
+	frame_of(code(0, "later", 43), &f);
+	cr_assert_neq(f.check, g.check);
+	cr_assert_eq(python__name(py, &f, &name), MT_PY_OK);
+	cr_assert_str_eq(name.name, "later");
+	cr_assert_eq(python__name(py, &g, &name), MT_PY_OK);
+	cr_assert_str_eq(name.name, "behind");
+	python__close(py);
+}
+
+Test(pyname, frames_without_a_name)
+{
+	struct python *py = interpreter();
+	const uint64_t *why = python__counts(py).why;
+	struct python_name name;
+	struct mt_py_frame f;
+	uint64_t at = code(0, "func", 42);
+
+	cr_assert_eq(why[MT_PY_CODE_GONE], 0);
+	frame_of(at, &f);
+	put32(at + layout.code_first, 43); /* another one by now */
+	cr_assert_eq(python__name(py, &f, &name), MT_PY_CODE_GONE);
+	frame_of(at, &f);
+	put(at, 0x00007f0012345678); /* freed */
+	cr_assert_eq(python__name(py, &f, &name), MT_PY_CODE_GONE);
+	put(at, 1);
+	put(at + 8, type_named("object"));
+	cr_assert_eq(python__name(py, &f, &name), MT_PY_NOT_CODE);
+	code(0, "func", 43);
+	put(TEXTS, 0); /* its name was freed: it is just going */
+	cr_assert_eq(python__name(py, &f, &name), MT_PY_CODE_GONE);
+	put(TEXTS, 1);
+	put(TEXTS + 8, type_named("object"));
+	cr_assert_eq(python__name(py, &f, &name), MT_PY_BAD_CODE);
+	why = python__counts(py).why;
+	cr_assert_eq(why[MT_PY_CODE_GONE], 3);
+	cr_assert_eq(why[MT_PY_NOT_CODE], 1);
+	cr_assert_eq(why[MT_PY_BAD_CODE], 1);
+	f.code = 8;
+	cr_assert_eq(python__name(py, &f, &name), MT_PY_CODE_GONE);
+	python__close(py);
+}
+
+Test(pyname, line_table_that_is_none)
+{
+	struct python *py = interpreter();
+	struct strbuf sb = { 0 };
+	struct python_name name;
+	struct mt_py_frame f;
+
+	code(0, "func", 42);
+	put(TEXTS + 384 + 16, UINT64_MAX); /* its size */
+	frame_of(CODES, &f);
+	cr_assert_eq(python__name(py, &f, &name), MT_PY_OK);
+	cr_assert_eq(name.line, 0);
+	cr_assert_eq(python__counts(py).why[MT_PY_BAD_CODE], 1);
+	python__cell(py, &s, 10, &sb);
+	cr_assert_str_eq(sb.data, "file.py(NA): func\n");
+	strbuf__free(&sb);
+	python__close(py);
+}

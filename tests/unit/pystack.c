@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Walking Python frames over a memory that is made here, whole or hostile; layouts; thread slots.
+ */
+#include <unistd.h>
+
+#include "pystack_test.h"
+
+TestSuite(pystack, .init = setup);
+
+Test(pystack, frames_without_shims)
+{
+	uint64_t a = code(0, "outer", 10), b = code(1, "inner", 20);
+	uint64_t shim = frame(1, code(2, "shim", 1), frame(0, a, 0, 0), 3);
+
+	put(CFRAME, frame(3, b, frame(2, a, shim, 1), 0));
+	walk(100);
+	cr_assert_eq(s.why, MT_PY_OK);
+	cr_assert_eq(s.n, 3);
+	cr_assert_eq(s.thread, THREAD);
+	cr_assert_eq(s.frame[0].code, b);
+	cr_assert_eq(s.frame[0].at, 4);
+	cr_assert_neq(s.frame[0].check, 0);
+	cr_assert_eq(s.frame[1].code, a);
+	cr_assert_eq(s.frame[2].code, a);
+	cr_assert(memcmp(&s.frame[1], &s.frame[2], sizeof(s.frame[1])) == 0);
+}
+
+Test(pystack, tagged_references_and_none)
+{
+	uint64_t a = code(0, "f", 1), none = BASE + 0x900;
+
+	o.tag = 3;
+	o.none = none;
+	put(CFRAME, frame(2, a | 1, frame(1, none, frame(0, a, 0, 0), 0), 0));
+	walk(100);
+	cr_assert_eq(s.n, 2);
+	cr_assert_eq(s.frame[0].code, a);
+}
+
+/* From 3.14 on each thread of a free-threaded build has a copy of the code of its own. */
+Test(pystack, copies_of_the_code)
+{
+	uint64_t a = code(0, "f", 1), copies = BASE + 0x900, copy = BASE + 0xa000, at;
+
+	layout.frame_tlbc = 64;
+	layout.code_tlbc = 400;
+	cr_assert(py_layout__offsets(&layout, RUNTIME, &o));
+	o.why = MT_PY_OK;
+	o.find = MT_PY_FIND_SLOT;
+	o.slot = 0x50;
+	put(a + 400, copies);
+	put(copies, 3);
+	put(copies + 8, a + layout.code_start);
+	put(copies + 8 + 16, copy);
+	at = frame(1, a, frame(0, a, 0, 0), 0);
+	put32(at + 64, 2);
+	put(at + layout.frame_instr, copy + 30);
+	put(CFRAME, at);
+	walk(100);
+	cr_assert_eq(s.n, 2);
+	cr_assert_eq(s.frame[0].at, 30);
+	cr_assert_eq(s.frame[1].at, 4);
+}
+
+Test(pystack, too_deep_and_cut)
+{
+	uint64_t a = code(0, "f", 1), first = FRAMES;
+
+	put(CFRAME, frame(0, a, first, 0)); /* its own caller */
+	walk(MT_PY_DEPTH);
+	cr_assert_eq(s.why, MT_PY_TOO_DEEP);
+	cr_assert_eq(s.n, MT_PY_DEPTH);
+	cr_assert_eq(s.next, first);
+	walk(5);
+	cr_assert_eq(s.why, MT_PY_TOO_DEEP);
+	cr_assert_eq(s.n, 5);
+	walk(UINT32_MAX);
+	cr_assert_eq(s.n, MT_PY_DEPTH);
+	/* Shims without an end. */
+	frame(0, a, first, 3);
+	reads = 0;
+	walk(MT_PY_DEPTH);
+	cr_assert_eq(s.why, MT_PY_TOO_DEEP);
+	cr_assert_eq(s.n, 0);
+	cr_assert_lt(reads, 2 * MT_PY_STEPS);
+}
+
+Test(pystack, page_that_is_not_there)
+{
+	uint64_t a = code(0, "f", 1), lost = BASE + 0xf000;
+
+	put(CFRAME, frame(1, a, frame(0, a, lost, 0), 0));
+	hole = lost;
+	walk(100);
+	cr_assert_eq(s.why, MT_PY_UNREADABLE);
+	cr_assert_eq(s.n, 2);
+	cr_assert_eq(s.next, lost);
+	/* Of a code object: the frame is kept, unchecked. */
+	frame(0, lost, 0, 0);
+	walk(100);
+	cr_assert_eq(s.why, MT_PY_OK);
+	cr_assert_eq(s.n, 2);
+	cr_assert_eq(s.frame[1].check, 0);
+	cr_assert_eq(s.frame[1].code, lost);
+}
+
+Test(pystack, whose_thread)
+{
+	put(CFRAME, frame(0, code(0, "f", 1), 0, 0));
+	put(THREAD + layout.thread_id, SELF + 8);
+	walk(100);
+	cr_assert_eq(s.why, MT_PY_OTHER_THREAD);
+	cr_assert_eq(s.n, 0);
+	put(SELF + 0x50, 0);
+	walk(100);
+	cr_assert_eq(s.why, MT_PY_NO_THREAD);
+	setup();
+	walk(100);
+	cr_assert_eq(s.why, MT_PY_NO_FRAMES);
+	/* A block that the slot leads to: keys from 32 on. */
+	put(CFRAME, frame(0, code(0, "f", 1), 0, 0));
+	o.find = MT_PY_FIND_BLOCK;
+	o.block = 24;
+	put(SELF + 0x50, SELF + 0x80);
+	put(SELF + 0x80 + 24, THREAD);
+	walk(100);
+	cr_assert_eq(s.why, MT_PY_OK);
+	cr_assert_eq(s.n, 1);
+	o.why = MT_PY_UNKNOWN_VERSION;
+	walk(100);
+	cr_assert_eq(s.why, MT_PY_UNKNOWN_VERSION);
+	cr_assert_eq(s.n, 0);
+}
+
+Test(pystack, thread_in_the_lists)
+{
+	const uint64_t interp2 = BASE + 0x500, other = BASE + 0x580;
+
+	put(CFRAME, frame(0, code(0, "f", 1), 0, 0));
+	o.find = MT_PY_FIND_LIST;
+	put(RUNTIME + layout.interp_head, interp2);
+	put(interp2 + layout.interp_next, INTERP);
+	put(interp2 + layout.threads_head, other);
+	put(other + layout.native_id, 78);
+	walk(100);
+	cr_assert_eq(s.why, MT_PY_OK);
+	cr_assert_eq(s.n, 1);
+	/* Releases without that number go by the thread's own address. */
+	o.native_id = 0;
+	walk(100);
+	cr_assert_eq(s.n, 1);
+	put(THREAD + layout.thread_id, 1);
+	walk(100);
+	cr_assert_eq(s.why, MT_PY_NO_THREAD);
+	put(other + layout.thread_next, other);
+	walk(100);
+	cr_assert_eq(s.why, MT_PY_MANY_THREADS);
+}
+
+/* ---- layout ---- */
+
+Test(pystack, releases_of_the_table)
+{
+	unsigned int minor;
+
+	for (minor = 0; minor < 20; minor++) {
+		int err = py_layout__table(minor, EM_AARCH64, &layout);
+
+		cr_assert_eq(err, minor >= 8 && minor <= 12 ? 0 : -ENOTSUP);
+		cr_assert(err || py_layout__offsets(&layout, RUNTIME, &o));
+	}
+	cr_assert_eq(py_layout__table(11, EM_RISCV, &layout), -ENOTSUP);
+}
+
+Test(pystack, descriptions_that_are_none)
+{
+	uint64_t w[PY_DEBUG_OFFSETS_SIZE / 8] = { 0 };
+	uint8_t *p = (uint8_t *)w;
+	size_t i;
+
+	cr_assert_eq(py_layout__described(p, sizeof(w), &layout), -ENOENT);
+	memcpy(w, "xdebugpy", 8);
+	cr_assert_eq(py_layout__described(p, 100, &layout), -ENOENT);
+	w[1] = 0x031000f0;
+	cr_assert_eq(py_layout__described(p, sizeof(w), &layout), -ENOTSUP);
+	w[1] = 0x030d00f0;
+	for (i = 2; i < MT_ARRAY_SIZE(w); i++)
+		w[i] = UINT64_MAX;
+	cr_assert_eq(py_layout__described(p, sizeof(w), &layout), -EINVAL);
+	/* Members of one object that lie too far from each other. */
+	for (i = 2; i < MT_ARRAY_SIZE(w); i++)
+		w[i] = i * 100;
+	cr_assert_eq(py_layout__described(p, sizeof(w), &layout), 0);
+	cr_assert_not(py_layout__offsets(&layout, RUNTIME, &o));
+}
+
+/* ---- where threads keep their state ---- */
+
+/* The search over one thread, in this program's own kind of file. */
+static void find_slot(int expect)
+{
+	struct python *py = interpreter();
+	const struct py_thread_state t = { .addr = THREAD, .id = SELF };
+	struct elf_image *img;
+
+	cr_assert_eq(elf_image__open("/proc/self/exe", &img), 0);
+	py->proc.pid = getpid();
+	cr_assert_eq(py_slot__find(py, img, 0, &t, 1), expect);
+	o.find = py->offsets.find;
+	o.slot = py->offsets.slot - py->offsets.self;
+	o.block = py->offsets.block;
+	elf_image__close(img);
+	python__close(py);
+}
+
+/* As glibc has it: 32 pairs, then pointers to such, the first to them. */
+#define PAIRS (SELF + 0x40)
+
+Test(pystack, key_of_glibc)
+{
+	put(SELF + 0x50, 0);
+	put(PAIRS + 512, PAIRS);
+	put(PAIRS + 16 * 5 + 8, THREAD);
+	put(SELF + 0x18, THREAD); /* the same by chance, not among the pairs */
+	find_slot(0);
+	cr_assert_eq(o.find, MT_PY_FIND_SLOT);
+	cr_assert_eq(o.slot, 0x40 + 16 * 5 + 8);
+}
+
+Test(pystack, later_key_of_glibc)
+{
+	const uint64_t block = BASE + 0x2000;
+
+	put(SELF + 0x50, 0);
+	put(PAIRS + 512, PAIRS);
+	put(PAIRS + 512 + 8 * 3, block);
+	put(block + 16 * 7 + 8, THREAD);
+	find_slot(0);
+	cr_assert_eq(o.find, MT_PY_FIND_BLOCK);
+	cr_assert_eq(o.slot, 0x40 + 512 + 8 * 3);
+	cr_assert_eq(o.block, 16 * 7 + 8);
+}
+
+Test(pystack, key_of_musl)
+{
+	const uint64_t block = BASE + 0x2000;
+
+	put(SELF + 0x50, 0);
+	put(SELF + 0x80, block);
+	put(block + 8 * 4, THREAD);
+	find_slot(0);
+	cr_assert_eq(o.find, MT_PY_FIND_BLOCK);
+	cr_assert_eq(o.slot, 0x80);
+	cr_assert_eq(o.block, 8 * 4);
+}
+
+Test(pystack, no_key_to_be_found)
+{
+	put(SELF + 0x50, 0);
+	find_slot(-ENOENT);
+	cr_assert_eq(o.find, MT_PY_FIND_LIST);
+	/* A pair that holds something else. */
+	put(PAIRS + 512, PAIRS);
+	put(PAIRS + 16 * 5 + 8, CFRAME);
+	find_slot(-ENOENT);
+}
+
+/* ---- code that tells where a thread's state is ---- */
+
+Test(pystack, self_of_aarch64)
+{
+	static const uint32_t glibc[] = { 0xd53bd040, 0xd11d0000, 0xd65f03c0 }; /* sub #0x740 */
+	static const uint32_t bti[] = { 0xd503245f, 0xd53bd040, 0xd1400400, 0xd1032000,
+					0xd65f03c0 };
+	static const uint32_t other[] = { 0xd53bd040, 0xf9400000, 0xd65f03c0 };
+	int32_t self = 0;
+
+	cr_assert_eq(py_slot__self_a64((const uint8_t *)glibc, sizeof(glibc), &self), 0);
+	cr_assert_eq(self, -0x740);
+	cr_assert_eq(py_slot__self_a64((const uint8_t *)bti, sizeof(bti), &self), 0);
+	cr_assert_eq(self, -0x1000 - 0xc8);
+	cr_assert_eq(py_slot__self_a64((const uint8_t *)other, sizeof(other), &self), -EINVAL);
+	cr_assert_eq(py_slot__self_a64((const uint8_t *)glibc, 8, &self), -EINVAL);
+}
+
+Test(pystack, variable_of_a_thread)
+{
+	static const uint8_t x86[] = { 0xf3, 0x0f, 0x1e, 0xfa, 0x64, 0x48, 0x8b,
+				       0x04, 0x25, 0xd8, 0xff, 0xff, 0xff, 0xc3 };
+	static const uint8_t call[] = { 0x66, 0x48, 0x8d, 0x3d, 0,    0, 0,
+					0,    0x66, 0x66, 0x48, 0xe8, 0, 0 };
+	static const uint32_t a64[] = { 0xd53bd040, 0x91400000, 0x91006000, 0xf9400400,
+					0xd65f03c0 };
+	int32_t off = 0;
+
+	cr_assert_eq(py_slot__tls(EM_X86_64, x86, sizeof(x86), &off), 0);
+	cr_assert_eq(off, -0x28);
+	cr_assert_eq(py_slot__tls(EM_X86_64, call, sizeof(call), &off), -EINVAL);
+	cr_assert_eq(py_slot__tls(EM_X86_64, x86, 8, &off), -EINVAL);
+	cr_assert_eq(py_slot__tls(EM_AARCH64, (const uint8_t *)a64, sizeof(a64), &off), 0);
+	cr_assert_eq(off, 0x18 + 8);
+}

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The mappings of a process, as the unwinder reads them. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "symbol/unwind_store.h"
+#include "target/target.h"
+
+#define MAX_VDSO (1U << 20)
+
+struct reading {
+	struct unwind_store *s;
+	pid_t pid;
+	struct mt_uw_map *maps;
+	uint32_t n, cap;
+	uint32_t *files;
+	uint32_t n_files, cap_files;
+};
+
+static int note_file(struct reading *r, uint32_t no)
+{
+	uint32_t i;
+
+	/* Mappings of a file lie side by side. */
+	for (i = r->n_files; i > 0 && i + 4 > r->n_files; i--)
+		if (r->files[i - 1] == no)
+			return 0;
+	if (r->n_files == r->cap_files) {
+		uint32_t cap = r->cap_files + 128;
+		void *more = realloc(r->files, cap * sizeof(*r->files));
+
+		if (!more)
+			return -ENOMEM;
+		r->files = more;
+		r->cap_files = cap;
+	}
+	r->files[r->n_files++] = no;
+	return 0;
+}
+
+/* The vdso is no file: what the process sees there, in one. fd or -errno. */
+static int copy_vdso(pid_t pid, const struct mapping *m)
+{
+	size_t n = (size_t)(m->end - m->start);
+	char path[64], *buf;
+	int mem, fd = -1;
+
+	if (n > MAX_VDSO)
+		return -EFBIG;
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
+	mem = open(path, O_RDONLY | O_CLOEXEC);
+	if (mem < 0)
+		return -errno;
+	buf = malloc(n);
+	if (buf && pread(mem, buf, n, (off_t)m->start) == (ssize_t)n) {
+		fd = memfd_create("vdso", MFD_CLOEXEC);
+		if (fd >= 0 && fd__write_all(fd, buf, n)) {
+			close(fd);
+			fd = -1;
+		}
+	}
+	free(buf);
+	close(mem);
+	return fd < 0 ? -EIO : fd;
+}
+
+/* The one vdso of a kind: by its content. */
+static struct ufile *vdso_file(struct unwind_store *s, int fd)
+{
+	char *text;
+	ssize_t n = lseek(fd, 0, SEEK_SET) < 0 ? -errno : fd__read_all(fd, MAX_VDSO, &text);
+	struct hkey k;
+	uint64_t *v;
+	bool fresh;
+	struct ufile *f;
+
+	if (n < 0)
+		return NULL;
+	k = (struct hkey){ hash__bytes(text, (size_t)n, 3), hash__bytes(text, (size_t)n, 4) };
+	free(text);
+	v = hmap__put(&s->by_file, k, &fresh);
+	if (!v)
+		return NULL;
+	if (!fresh && *v)
+		return s->files[*v - 1];
+	f = unwind_store__file(s, fd, "[vdso]");
+	/* The table may have moved. */
+	v = hmap__get(&s->by_file, k);
+	if (f && v)
+		*v = f->no;
+	return f;
+}
+
+/*
+ * Address in the file of what is mapped from an offset, which is that of a whole
+ * page: of a segment it may hold bytes before the first, or of the one before.
+ */
+static bool code_at(const struct ufile *f, const struct mapping *m, uint64_t *vaddr)
+{
+	uint64_t end = m->offset + (m->end - m->start);
+	uint32_t i;
+
+	for (i = 0; i < f->n_code; i++) {
+		const struct elf_code *c = &f->code[i];
+
+		if (c->off < end && c->off + c->size > m->offset) {
+			*vaddr = c->vaddr + (m->offset - c->off);
+			return true;
+		}
+	}
+	return false;
+}
+
+static void fill(struct mt_uw_map *to, const struct ufile *f, const struct mapping *m)
+{
+	uint64_t vaddr;
+
+	to->file = f->no;
+	if (!code_at(f, m, &vaddr)) {
+		to->bias = m->start - m->offset;
+		return;
+	}
+	to->bias = m->start - vaddr;
+	to->page = f->page;
+	to->page_no = f->page_no;
+	to->pages = f->n_pages;
+}
+
+static int on_mapping(void *ctx, const struct mapping *m)
+{
+	struct reading *r = ctx;
+	struct ufile *f = NULL;
+	int fd = -1;
+
+	if (r->n == r->cap) {
+		uint32_t cap = r->cap + 128;
+		void *more = realloc(r->maps, cap * sizeof(*r->maps));
+
+		if (!more)
+			return -ENOMEM;
+		r->maps = more;
+		r->cap = cap;
+	}
+	r->maps[r->n] = (struct mt_uw_map){ .start = m->start, .end = m->end };
+	if (*m->path == '/') {
+		fd = mapping__open(r->pid, m);
+		f = fd < 0 ? NULL : unwind_store__file(r->s, fd, m->path);
+	} else if (strcmp(m->path, "[vdso]") == 0) {
+		fd = copy_vdso(r->pid, m);
+		f = fd < 0 ? NULL : vdso_file(r->s, fd);
+	}
+	if (fd >= 0)
+		close(fd);
+	if (f)
+		fill(&r->maps[r->n], f, m);
+	r->n++;
+	return f ? note_file(r, f->no) : 0;
+}
+
+static void drop(struct unwind_store *s, struct uproc *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->n_files; i++)
+		s->files[p->files[i] - 1]->procs--;
+	unwind_store__give(s, HELD_MAPS, p->maps.first, p->maps.n);
+	s->stats.maps -= p->maps.n;
+	free(p->files);
+	p->files = NULL;
+	p->n_files = 0;
+	p->maps = (struct span){ 0 };
+}
+
+static struct uproc *proc_of(struct unwind_store *s, pid_t pid)
+{
+	bool fresh;
+	uint64_t *v = hmap__put(&s->by_pid, (struct hkey){ (uint64_t)pid, 0 }, &fresh);
+
+	if (!v)
+		return NULL;
+	if (fresh) {
+		struct uproc *p = calloc(1, sizeof(*p));
+
+		if (!p) {
+			hmap__del(&s->by_pid, (struct hkey){ (uint64_t)pid, 0 }, NULL);
+			return NULL;
+		}
+		p->pid = pid;
+		s->stats.procs++;
+		*v = (uint64_t)(uintptr_t)p;
+	}
+	return (struct uproc *)(uintptr_t)*v;
+}
+
+static int show(struct reading *r)
+{
+	struct unwind_store *s = r->s;
+	struct uproc *p = proc_of(s, r->pid), old;
+	struct mt_uw_proc to = { .n = r->n };
+	uint32_t i;
+	int err;
+
+	if (!p)
+		return -ENOMEM;
+	unwind_store__settle(s);
+	err = r->n ? spans__take(&s->maps, r->n, &to.first) : -ESRCH;
+	if (err) {
+		if (err == -ENOSPC)
+			s->stats.procs_lost++;
+		unwind_store__forget(s, r->pid);
+		return err;
+	}
+	old = *p;
+	*p = (struct uproc){ r->pid, { to.first, to.n }, r->files, r->n_files };
+	r->files = NULL;
+	s->stats.maps += to.n;
+	for (i = 0; i < p->n_files; i++)
+		s->files[p->files[i] - 1]->procs++;
+	err = s->sink.maps(s->sink.ctx, to.first, r->maps, to.n);
+	if (!err)
+		err = s->sink.proc(s->sink.ctx, r->pid, &to);
+	drop(s, &old);
+	return err;
+}
+
+int unwind_store__process(struct unwind_store *s, pid_t pid)
+{
+	struct reading r = { .s = s, .pid = pid };
+	int err;
+
+	s->since = s->clock;
+	err = proc__each_code(pid, on_mapping, &r);
+	if (!err)
+		err = show(&r);
+	else
+		unwind_store__forget(s, pid);
+	free(r.maps);
+	free(r.files);
+	return err;
+}
+
+void unwind_store__forget(struct unwind_store *s, pid_t pid)
+{
+	uint64_t v;
+	struct uproc *p;
+
+	if (!hmap__del(&s->by_pid, (struct hkey){ (uint64_t)pid, 0 }, &v))
+		return;
+	p = (struct uproc *)(uintptr_t)v;
+	s->sink.proc(s->sink.ctx, pid, NULL);
+	drop(s, p);
+	s->stats.procs--;
+	free(p);
+}
+
+void unwind_store__free_procs(struct unwind_store *s)
+{
+	size_t pos = 0;
+	struct hkey k;
+	uint64_t v;
+
+	while (hmap__next(&s->by_pid, &pos, &k, &v)) {
+		struct uproc *p = (struct uproc *)(uintptr_t)v;
+
+		free(p->files);
+		free(p);
+	}
+	hmap__free(&s->by_pid);
+}
