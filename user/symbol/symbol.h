@@ -19,6 +19,124 @@
 
 /* ==== names of functions ==== */
 
+/* ---- identity of a file: the same for all processes and paths that have it ---- */
+
+enum file_id_kind { FILE_ID_NONE, FILE_ID_BUILD, FILE_ID_HASH };
+
+struct file_id {
+	uint8_t kind; /* enum file_id_kind */
+	uint8_t len;
+	uint8_t bytes[BUILD_ID_MAX];
+};
+
+#define FILE_ID_TEXT (2 * BUILD_ID_MAX + sizeof("hash-"))
+
+/*
+ * The build-id; where there is none (Ascend HAL) a 128-bit hash of the size, the
+ * first and last 64 KiB and 64 pages between, or of everything up to 384 KiB. Also
+ * for files that are no ELF files. 0 or -errno. A build-id is what the file says:
+ * a target can forge it, and then gets the names of that file, or gives it its own.
+ */
+int file_id__of_fd(int fd, struct file_id *id);
+/* The same with the image of the file open already (NULL: it is no ELF file). */
+int file_id__of_image(const struct elf_image *img, int fd, struct file_id *id);
+/* Of the bytes of a build-id, as a kernel or a perf record gives them. */
+void file_id__of_build(const uint8_t *build_id, size_t len, struct file_id *id);
+/* Order: < 0, 0, > 0. */
+int file_id__cmp(const struct file_id *a, const struct file_id *b);
+uint64_t file_id__hash(const struct file_id *id);
+/* Hex digits, fit for a file name; "hash-" before those of a hash. Returns buf. */
+const char *file_id__text(const struct file_id *id, char buf[FILE_ID_TEXT]);
+
+/* ---- the symbol table of one file ---- */
+
+struct strbuf;
+struct symtab;
+
+struct symbol {
+	uint64_t start, size; /* vaddr, bytes */
+	bool named; /* false: bounds of a function without a name, from its FDE */
+};
+
+/*
+ * Read .symtab, .dynsym, PLT stubs (NAME@plt), the .symtab of a debug file
+ * (debug_fd, -1: none) or else that of .gnu_debugdata, and FDEs for the bounds of
+ * what has no name. The descriptors stay the caller's and are not needed again.
+ * 0 or -errno: -ENOEXEC no ELF file, -ESTALE the debug file is of another build.
+ */
+int symtab__open(int fd, int debug_fd, struct symtab **out);
+void symtab__close(struct symtab *t); /* NULL is fine */
+/*
+ * The function that holds an address; its name is appended to `name` (NULL: not
+ * wanted), as the file has it, without a version. 0; -ENOENT when nothing holds
+ * it, as behind the last byte of a function; -ENOMEM.
+ */
+int symtab__find(const struct symtab *t, uint64_t vaddr, struct symbol *out, struct strbuf *name);
+size_t symtab__count(const struct symtab *t);
+/* Memory that it takes. */
+size_t symtab__bytes(const struct symtab *t);
+
+enum symtab_source {
+	SYMTAB_FROM_SYMTAB = 1,
+	SYMTAB_FROM_DYNSYM = 2,
+	SYMTAB_FROM_DEBUG_FILE = 4,
+	SYMTAB_FROM_DEBUGDATA = 8,
+	SYMTAB_FROM_PLT = 16,
+};
+
+#define SYMTAB_SOURCES_TEXT 64
+/* Where its names are from, for messages: ".symtab, PLT"; "none". Returns buf. */
+const char *symtab__sources(const struct symtab *t, char buf[SYMTAB_SOURCES_TEXT]);
+
+/* ---- separate debug files ---- */
+
+struct debug_search {
+	const char *root; /* look below this directory only; NULL: our root, then the process's */
+	pid_t pid; /* a process in whose root to look as well; 0: none */
+};
+
+/*
+ * The separate debug file of a file, by build-id, else by .gnu_debuglink beside
+ * `path` (absolute, as the process sees it; NULL: not by that). Never from the
+ * network. `s` may be NULL. fd, or -ENOENT, or -ESTALE: only one of another build.
+ */
+int debugfile__find(int fd, const char *path, const struct debug_search *s);
+/*
+ * Ask the servers of $DEBUGINFOD_URLS for it, for so long (to a second): only where
+ * the user asked for that, and never while capturing. fd, or -ENOENT: no server is
+ * configured or none has it; -EINVAL: no build-id; -ETIME; -EOPNOTSUPP: elfutils'
+ * client library (libdebuginfod.so.1) is not installed; -errno. For one thread.
+ */
+int debuginfod__fetch(const struct file_id *id, unsigned int timeout_ms);
+
+/* ---- C++ names ---- */
+
+/*
+ * Append the readable form of a mangled name. 0; -EINVAL: it is none of C++ (or
+ * of Rust's older scheme); -E2BIG: too long, or its text would be; -ENOMEM.
+ */
+int demangle(const char *name, struct strbuf *sb);
+
+/* ---- frames as text ---- */
+
+struct cell_frame {
+	const char *module; /* path as the process sees it; NULL: in no file */
+	uint64_t pc; /* the address to show: for callers the return address itself */
+	uint64_t bias; /* where the module is loaded, less where it was linked */
+	const char *name; /* mangled as the vendor's tool has it, or readable; NULL: not known */
+	uint64_t start; /* of the function, vaddr */
+	const char *file; /* NULL: no source line is wanted or known */
+	unsigned int line;
+};
+
+/*
+ * Append one frame as a line: MODULE(NAME+0xOFF) [0xPC], MODULE(+0xOFF) [0xPC] or
+ * [0xPC], exactly as backtrace_symbols of glibc has it; " at FILE:LINE" behind it.
+ */
+void cell__frame(struct strbuf *sb, const struct cell_frame *f);
+/* An inlined call before the frame it is in: MODULE(NAME) [0xPC] at FILE:LINE (inlined). */
+void cell__inlined(struct strbuf *sb, const struct cell_frame *f);
+
 /* ==== Python ==== */
 
 #endif
