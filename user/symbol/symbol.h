@@ -117,6 +117,32 @@ int debuginfod__fetch(const struct file_id *id, unsigned int timeout_ms);
  */
 int demangle(const char *name, struct strbuf *sb);
 
+/* ---- source lines and inlined calls: opened on demand, closed when done ---- */
+
+struct lines;
+
+struct line_frame {
+	const char *function; /* mangled where C++; NULL: not told */
+	const char *file; /* NULL: not told */
+	unsigned int line; /* 0: not told */
+	bool inlined; /* a call that was inlined in the frame given next */
+};
+
+typedef int (*line_fn)(void *ctx, const struct line_frame *f);
+
+/*
+ * Read the DWARF of a file, or of its debug file (-1: none), and the dwz file it
+ * needs, which is looked for as debugfile__find does. 0; -ENOENT: it has none;
+ * -ENOLINK: the dwz file is missing; -ESTALE: another build; -EBADMSG: malformed.
+ */
+int lines__open(int fd, int debug_fd, const struct debug_search *s, struct lines **out);
+void lines__close(struct lines *l); /* NULL is fine */
+/*
+ * fn for each frame at an address, innermost first, until it returns non-zero;
+ * returns that. Ask with return addresses less one. -ENOENT: nothing is known.
+ */
+int lines__find(struct lines *l, uint64_t vaddr, line_fn fn, void *ctx);
+
 /* ---- frames as text ---- */
 
 struct cell_frame {
