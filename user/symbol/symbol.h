@@ -117,6 +117,64 @@ int debuginfod__fetch(const struct file_id *id, unsigned int timeout_ms);
  */
 int demangle(const char *name, struct strbuf *sb);
 
+/* ---- names of many files, within a bound of memory ---- */
+
+struct symbols;
+
+struct symbols_opts {
+	size_t max_bytes; /* of tables and answers together; 0: 128 MiB */
+	size_t max_files; /* kept open; 0: 2048 */
+};
+
+struct symbols_stats {
+	uint64_t hits; /* answered from what had been asked before */
+	uint64_t misses; /* looked up in a table */
+	uint64_t unknown; /* of both: without a name */
+	uint64_t loads; /* tables made */
+	uint64_t load_ns; /* the time that took */
+	uint64_t failed; /* files that could not be read */
+	uint64_t evictions; /* tables given up for memory; made again when wanted */
+	uint64_t dropped; /* files closed for max_files: they are not known any more */
+	size_t bytes, peak_bytes;
+	size_t files, tables;
+};
+
+/* A name, valid until the next call on the same object. */
+struct symbol_name {
+	const char *name; /* as the file has it; NULL: not known */
+	const char *pretty; /* demangled, or the same */
+	uint64_t start, size; /* of the function; 0, 0: nothing is known at all */
+};
+
+/*
+ * For one thread. Bytes stay within max_bytes, but for a single table that is
+ * larger, and its latest answers; a file costs a descriptor, or two when it has a separate debug
+ * file.
+ */
+struct symbols *symbols__new(const struct symbols_opts *o);
+void symbols__free(struct symbols *s); /* NULL is fine */
+/*
+ * Know a file from now on, whatever happens to its path and its processes: the
+ * descriptor is duplicated, a separate debug file is looked for. Cheap for one that
+ * is known. *id: what to ask for. 1 new, 0 known, -errno.
+ */
+int symbols__add(struct symbols *s, int fd, const char *path, const struct debug_search *where,
+		 struct file_id *id);
+/* Use this debug file (say of debuginfod__fetch) from now on. 0, -ENOENT no such file, -ESTALE. */
+int symbols__debug(struct symbols *s, const struct file_id *id, int debug_fd);
+/* Address of a file offset; 0, -ENOENT no such file, -ERANGE nothing is mapped there. */
+int symbols__vaddr(struct symbols *s, const struct file_id *id, uint64_t off, uint64_t *vaddr);
+/*
+ * The function that holds an address. Ask with return addresses less one: a call
+ * may be the last instruction of its function (R30). 0, also when it has no name;
+ * -ENOENT no such file, -ESTALE it was written over, -ENOMEM, or why it cannot be read.
+ */
+int symbols__name(struct symbols *s, const struct file_id *id, uint64_t vaddr,
+		  struct symbol_name *out);
+/* Descriptors of a file, for lines__open; they stay ours. -ENOENT no such file. */
+int symbols__files(struct symbols *s, const struct file_id *id, int *fd, int *debug_fd);
+void symbols__stats(const struct symbols *s, struct symbols_stats *out);
+
 /* ---- source lines and inlined calls: opened on demand, closed when done ---- */
 
 struct lines;
