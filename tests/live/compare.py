@@ -186,6 +186,6 @@ def accounting(rows, summary, lossless=True):
                    f'{a["rows"]} + {summary["rows_extra"]} in the summary')
     # N/A: an unknown number of calls that nothing saw, as of a library that was probed late
     lost = sum(int(r['attr']['count']) for r in rows if r['type'] == 'LOST' and r['attr']['count'] != 'N/A')
-    if lost != a['lost']:
-        bad.append(f'LOST rows say {lost}, the summary {a["lost"]}')
+    if lost != a['lost'] + a['undecodable'] or lost != sum(l['count'] for l in summary['losses']):
+        bad.append(f'LOST rows say {lost}, the summary {a["lost"]} and {a["undecodable"]}: {summary["losses"]}')
     return bad

@@ -58,8 +58,10 @@ def why_not():
     for path in (memtap(), sim('sim-train')):
         if not os.access(path, os.X_OK):
             return f'{path} is not built'
-    done = subprocess.run([memtap(), 'record', '-d', '0.2', '-q', '-o', '/dev/null/x', '--', '/bin/true'],
-                          capture_output=True, text=True, timeout=LIMIT)
+    # The output is opened before BPF is tried.
+    with tempfile.TemporaryDirectory(prefix='memtap-live-') as d:
+        done = subprocess.run([memtap(), 'record', '-d', '0.2', '-q', '-o', os.path.join(d, 'out'), '--', '/bin/true'],
+                              capture_output=True, text=True, timeout=LIMIT)
     for word in ('CAP_', 'Operation not permitted'):
         if word in done.stderr:
             return 'BPF does not work here: ' + done.stderr.strip().splitlines()[-1]
@@ -273,6 +275,9 @@ class LiveTest(unittest.TestCase):
 
     def job(self, *args, **kw):
         return Job(self, self.number('job'), args, **kw)
+
+    def start(self, name, argv, **kw):
+        return Process(self, self.number(name), argv, **kw)
 
     def record(self, *args, **kw):
         return Recorder(self, self.number('rec'), args, **kw)

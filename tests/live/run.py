@@ -52,6 +52,11 @@ def find(names):
     return [t for t in tests if not names or any(n in name_of(t) for n in names)]
 
 
+def unknown(names, tests):
+    """Names that select nothing: a typing error must not pass for a success."""
+    return [n for n in names if not any(n in name_of(t) for t in tests)]
+
+
 def reason(text):
     """The telling line of a traceback, and the whole of it for stderr."""
     lines = [l for l in text.strip().splitlines() if l.strip()]
@@ -92,11 +97,14 @@ def main():
     sys.path.insert(0, HERE)
     import harness
     tests = find(a.names)
+    count = {'ok': 0, 'FAIL': 0, 'skip': 0}
+    for name in unknown(a.names, tests):
+        count['FAIL'] += 1
+        print(f'FAIL {name} (no test is named so)', file=sys.stderr if a.list else sys.stdout, flush=True)
     if a.list:
         print('\n'.join(map(name_of, tests)))
-        return 0
+        return 1 if count['FAIL'] else 0
     why = harness.why_not()
-    count = {'ok': 0, 'FAIL': 0, 'skip': 0}
     for test in tests:
         t0 = time.monotonic()
         state, text, full = ('skip', why, '') if why else run_one(test)

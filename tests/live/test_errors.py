@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 from basic import BasicTest
-from harness import ATTACHED, LONG, memtap, sim
+from harness import ATTACHED, LIMIT, LONG, memtap, sim
 
 
 class Errors(BasicTest):
@@ -171,6 +171,28 @@ class Errors(BasicTest):
             with open(path) as f:
                 self.assertTrue(json.load(f)['accounting']['exact'])
         self.stop(job)
+
+    def test_full_stdout(self):
+        """What was printed and did not arrive is an error of every command that prints."""
+        job = self.job('--seconds', LONG, '--rate', 500)
+        lib = sim('cann/lib64/libascend_hal.so')
+        for args in (('record', '-q', '-p', job.pid, '-d', 0.2, '-o', self.path('o'), '--summary-json', '-'),
+                     ('check', '-J'), ('check',), ('probes', '-J', lib), ('probes', lib),
+                     ('probes', '--derive', sim('torch_npu_c/lib/libtorch_npu.so')), ('record', '--help'),
+                     ('--version',)):
+            with self.subTest(args=args), open('/dev/full', 'w') as full:
+                done = subprocess.run([memtap(), *map(str, args)], stdout=full, stderr=subprocess.PIPE, text=True,
+                                      timeout=LIMIT)
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertRegex(done.stderr, 'standard output: |--summary-json -: No space left')
+        self.stop(job)
+
+    def test_command_is_let_go_last(self):
+        """No error of memtap's own comes behind its start, so that none ends it."""
+        text = self.fails(1, '-o', self.path('o'), '--', self.path('nonexistent'), env={'MEMTAP_MAPWATCH_PAGES': '3'},
+                          prefix=('unshare', '--pid', '--fork', '--mount-proc'))
+        self.assertIn('nothing to probe, and new mappings cannot be watched', text)
+        self.assertNotIn('No such file', text)
 
     def test_unprivileged(self):
         os.chmod(self.dir, 0o777)

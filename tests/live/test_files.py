@@ -36,7 +36,7 @@ class Files(BasicTest):
         self.assertTrue(readers.read_preattach(result.dump))
         self.assertEqual(readers.insight(result.dump, late_attach=True), [])
 
-    def check_traces(self, result, layouts=('torch',)):
+    def check_traces(self, result, real=True):
         """Counts of the traces against the rows of the dump."""
         traces = result.traces()
         names = {k: collections.Counter(re.sub(r'\d+', 'N', e['name']) for e in v)
@@ -54,7 +54,36 @@ class Files(BasicTest):
                     ('mstx_stepN_start', sum(r['type'] == 'Range_start' and r['name'] == 'step start'
                                              for r in rows))):
                 self.assertEqual(got[what], n, f'npu{d}: {what}')
+        self.check_sums(result, traces, real)
         return traces
+
+    def check_sums(self, result, traces, real):
+        """Values of the counters of memory: what the rows say is there, process by process."""
+        due, live, sums = collections.defaultdict(list), {}, collections.Counter()
+        for r in sorted(result.rows, key=lambda r: (r['time'], r['pid'], r['id'])):
+            if r['type'] not in ('HAL', 'HOST_PINNED') or r['event'] not in C.BLOCKS:
+                continue
+            where = r['pid'], r['type'], r['device']
+            key = r['pid'], r['allocation_id']
+            if r['event'] == 'MALLOC':
+                live[key] = r['size']
+                sums[where] += r['size']
+            elif key in live:
+                sums[where] -= live.pop(key)
+            else:
+                continue
+            if r['device'].isdigit() and not real:
+                continue  # the vendor's axis has no such counter
+            due['cpu' if not r['device'].isdigit() else 'npu' + r['device'], r['pid']].append(sums[where])
+        got = collections.defaultdict(list)
+        for name, events in traces.items():
+            for e in events:
+                if e['name'] in ('hal memory', 'pin memory'):
+                    (value,) = e['args'].values()
+                    got[name, e['pid']].append(value)
+        self.assertEqual({k: len(v) for k, v in got.items()}, {k: len(v) for k, v in due.items()})
+        self.assertEqual(got, due)
+        self.assertTrue(due)
 
     def test_traces(self):
         result, job = self.traced('--threads', 2, '--devices', 2)
@@ -78,7 +107,7 @@ class Files(BasicTest):
         result, job = self.traced('--threads', 2, '--devices', 2, rec=('--timeline', 'kernel'))
         self.agree(result, job)
         launches = sum(r['event'] == 'KERNEL_LAUNCH' for r in result.rows)
-        for events in self.check_traces(result).values():
+        for events in self.check_traces(result, real=False).values():
             for e in events:
                 if e['ph'] != 'M':
                     self.assertIsInstance(e['ts'], int)

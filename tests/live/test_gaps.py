@@ -9,7 +9,7 @@ import subprocess
 import compare as C
 import readers
 import truth as T
-from harness import ATTACHED, sim
+from harness import ATTACHED, LONG, sim
 from slow import SlowAttach
 
 LIBS = ('cann/lib64', 'torch/lib', 'torch_npu_c/lib', 'mindspore/lib')
@@ -170,6 +170,89 @@ class Gaps(SlowAttach):
         result = rec.stop()
         self.assertTrue(result.summary['mappings_unwatched'])
         self.agree(result, job, from_start=False)
+
+    def named(self, name):
+        exe = self.path(name)
+        shutil.copy2(sim('sim-train'), exe)
+        return exe
+
+    def late_process(self, result, pid):
+        """Its LOST row, which says what the summary does; the interval."""
+        offset = result.summary['boot_to_real_ns']
+        (late,) = [p for p in result.summary['late_processes'] if p['pid'] == pid]
+        (row,) = [r for r in self.gaps(result)[0] if r['attr']['reason'] == 'late process' and r['pid'] == pid]
+        interval = int(row['attr']['first']), int(row['attr']['last'])
+        self.assertEqual(interval, (late['first_boot_ns'] + offset, late['last_boot_ns'] + offset))
+        self.assertIn(f'late process (pid {pid}): found by its name within', result.stderr)
+        return interval
+
+    def test_late_process(self):
+        """A process that is found by its name when it calls already; the libraries are probed for another one."""
+        exe = self.named('npu-job-e')
+        first = self.job('--seconds', LONG, '--rate', 200, exe=exe, env={'SIM_ROOT': sim()})
+        self.pause(0.5)
+        rec = self.record('-n', 'npu-job-e', '--strict', env=AMPLE)
+        rec.signal(signal.SIGSTOP)
+        job = self.job('--seconds', 2.5, '--rate', 1500, exe=exe, env={'SIM_ROOT': sim()})
+        self.pause(1.0)
+        rec.signal(signal.SIGCONT)
+        job.finish()
+        self.stop(first)
+        result = rec.stop()
+        self.assertEqual(result.rc, 3, result.stderr)
+        self.assertEqual([p['pid'] for p in result.summary['late_processes']], [job.pid])
+        interval = self.late_process(result, job.pid)
+        self.assertGreater(interval[1] - interval[0], 400_000_000)
+        result._rows = [r for r in result.rows if r['pid'] == job.pid]
+        report = C.compare(result.rows, self.records(job), result.summary, T.Rules(from_start=False))
+        missing = [b for b in report if b.startswith('no row')]
+        self.assertGreater(len(missing), 100)
+        self.assertGreater(report.matched, 100)
+        for text in missing:
+            t = int(re.search(r'\[(\d+), \d+\]', text)[1]) + result.summary['boot_to_real_ns']
+            self.assertTrue(interval[0] <= t <= interval[1] + C.EDGE, (text, interval))
+
+    def test_late_process_with_children(self):
+        """Children that it had before are traced with it, and told of."""
+        exe = self.named('npu-job-f')
+        rec = self.record('-n', 'npu-job-f', env=AMPLE)
+        rec.signal(signal.SIGSTOP)
+        job = self.job('--seconds', 2.5, '--rate', 500, '--ranks', 2, exe=exe, env={'SIM_ROOT': sim()})
+        self.pause(1.0)
+        ranks = job.ranks()
+        self.assertEqual(len(ranks), 2)
+        rec.signal(signal.SIGCONT)
+        job.finish()
+        result = rec.stop()
+        for pid in ranks:
+            self.late_process(result, pid)
+            self.assertGreater(len([r for r in result.rows if r['pid'] == pid]), 50)
+
+    def test_named_process_that_is_found_in_time(self):
+        exe = self.named('npu-job-g')
+        rec = self.record('-n', 'npu-job-g', '--strict')
+        job = self.job('--seconds', 1.0, '--rate', 500, exe=exe, env={'SIM_ROOT': sim()}, start=False)
+        self.pause(0.5)
+        job.go()
+        job.finish()
+        result = rec.stop()
+        self.assertEqual(result.rc, 0, result.stderr)
+        self.assertEqual(result.summary['late_processes'], [])
+        self.agree(result, job)
+
+    def test_named_process_that_is_gone(self):
+        """It has ended when its name could be looked at: told, as far as anybody knows."""
+        exe = self.named('npu-job-h')
+        rec = self.record('-n', 'npu-job-h', '--strict', env=AMPLE)
+        rec.signal(signal.SIGSTOP)
+        job = self.job('--steps', 3, exe=exe, env={'SIM_ROOT': sim()})
+        self.assertEqual(job.finish(), 0)
+        rec.signal(signal.SIGCONT)
+        self.pause(0.3)
+        result = rec.stop()
+        self.assertEqual(result.rc, 3, result.stderr)
+        self.assertIn(job.pid, [p['pid'] for p in result.summary['late_processes']])
+        self.assertIn(f'pid {job.pid}: had a library mapped and ended', result.stderr)
 
     def test_full_before_the_loop(self):
         """A ring that fills while others are attached to wakes nobody any more, and is read all the same."""

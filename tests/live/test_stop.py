@@ -3,6 +3,7 @@
 import csv
 import glob
 import os
+import re
 import signal
 import subprocess
 import time
@@ -11,7 +12,7 @@ import compare as C
 import readers
 import truth as T
 from basic import BasicTest
-from harness import LONG, clock_offset, memtap
+from harness import LIMIT, LONG, clock_offset, memtap
 
 SECOND = 1_000_000_000
 
@@ -34,20 +35,46 @@ class Stop(BasicTest):
                 self.agree(result, job, from_start=False)
 
     def test_second_signal(self):
-        """It ends memtap at once or finds it done; the target runs on."""
-        job = self.job('--seconds', LONG, '--rate', 2000, '--threads', 4)
-        self.pause(0.4)
-        rec = self.record('-p', job.pid)
-        self.pause(0.3)
-        t = time.monotonic()
-        rec.signal(signal.SIGINT)
-        while rec.p.poll() is None and time.monotonic() - t < 10:
-            rec.signal(signal.SIGINT)
-            time.sleep(0.002)
-        self.assertIn(rec.wait(), (0, -signal.SIGINT))
-        self.assertLess(time.monotonic() - t, 3)
-        self.assertIsNone(job.p.poll())
-        self.stop(job)
+        """It ends memtap, which is held by a reader that does not read; the target runs on."""
+        for first, second in ((signal.SIGINT, signal.SIGINT), (signal.SIGTERM, signal.SIGINT),
+                              (signal.SIGINT, signal.SIGTERM)):
+            with self.subTest(first=first, second=second):
+                job = self.job('--seconds', LONG, '--rate', 500)
+                self.pause(0.3)
+                reader, writer = os.pipe()
+                os.set_blocking(writer, False)
+                try:
+                    while True:
+                        os.write(writer, bytes(4096))
+                except BlockingIOError:
+                    pass
+                os.set_blocking(writer, True)
+                name = self.number('held')
+                with open(self.path(name + '.err'), 'wb') as err:
+                    p = subprocess.Popen([memtap(), 'record', '-p', str(job.pid), '-o', self.path(name + '.d'),
+                                          '--summary-json', '-'], stdout=writer, stderr=err)
+                os.close(writer)
+                self.cleanups.append(lambda p=p: (p.poll() is None and p.kill(), p.wait()))
+                self.said(p, name, 'all probes attached')
+                p.send_signal(first)
+                self.said(p, name, 'own cost')  # the summary, behind which the JSON is written
+                self.pause(0.5)
+                self.assertIsNone(p.poll(), 'nothing holds it')
+                p.send_signal(second)
+                self.assertEqual(p.wait(5), -second)
+                os.close(reader)
+                self.assertIsNone(job.p.poll())
+                self.stop(job)
+
+    def said(self, p, name, text):
+        end = time.monotonic() + LIMIT
+        while time.monotonic() < end:
+            with open(self.path(name + '.err')) as f:
+                if text in f.read():
+                    return
+            self.assertIsNone(p.poll(), f'ended without {text!r}')
+            time.sleep(0.01)
+        self.fail(f'no {text!r}')
 
     def test_end_of_target(self):
         result, job = self.traced(seconds=0.4)
@@ -196,6 +223,38 @@ class Stop(BasicTest):
         self.assertLessEqual(len(missing), a['lost'])
         stray = [b for b in report if b.startswith('row without')]
         self.assertEqual(stray, [])
+
+    def test_lossy_rows_have_their_intervals(self):
+        """Held still again and again: what is missing lies where the row of that second says."""
+        job = self.job('--seconds', 4.5, '--rate', 3000, '--threads', 2, start=False)
+        rec = self.record('-p', job.pid, '--ring-size', '64K')
+        job.go()
+        for _ in range(4):
+            rec.signal(signal.SIGSTOP)
+            self.pause(0.5)
+            rec.signal(signal.SIGCONT)
+            self.pause(0.6)
+        job.finish()
+        result = rec.ended()
+        self.assertEqual(C.accounting(result.rows, result.summary, lossless=False), [])
+        offset = result.summary['boot_to_real_ns']
+        lost = [r['attr'] for r in result.rows if r['type'] == 'LOST' and r['attr']['count'] not in ('0', 'N/A')]
+        intervals = [(int(a['first']) - C.EDGE, int(a['last']) + C.EDGE) for a in lost]
+        tellings = {}
+        for r in result.rows:
+            a = r['attr']
+            if r['type'] == 'LOST' and a['count'] != '0':
+                tellings.setdefault((a['probe'], a['cpu'], a['reason'], r['device']), []).append(a)
+        self.assertTrue([t for t in tellings.values() if len(t) > 1], 'nothing was told twice')
+        for rows in tellings.values():
+            for before, after in zip(rows, rows[1:]):
+                self.assertEqual(int(before['last']), int(after['first']))
+        report = C.compare(result.rows, self.records(job), result.summary, T.Rules())
+        missing = [b for b in report if b.startswith('no row')]
+        self.assertGreater(len(missing), 100)
+        for text in missing:
+            a, b = (int(t) + offset for t in re.search(r'\[(\d+), (\d+)\]', text).groups())
+            self.assertTrue(any(i <= b and a <= j for i, j in intervals), text)
 
     def test_strict_without_losses(self):
         result, job = self.traced(rec=('--strict',))

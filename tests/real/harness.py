@@ -255,7 +255,8 @@ class Bench:
             rec.process.p.send_signal(signal.SIGCONT)
         r = rec.stop()
         self.end(p, r)
-        if r.status:
+        # 6.0.rc2 aborts by itself at its end without a cache.
+        if r.status and self.untraced(name, *args, env=env)[0] != r.status:
             raise AssertionError(f'{name} exits with {r.status} when traced: {p.tail()}')
         return r
 

@@ -17,6 +17,7 @@ import importlib
 import os
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 
@@ -64,14 +65,22 @@ def find(names, mindspore=False):
     return [t for t in tests if not names or any(n in t[0] for n in names)]
 
 
+def unknown(names):
+    """Names that no test has, of whichever framework: one that is not here may be of the other."""
+    known = [t[0] for t in find((), False) + find((), True)]
+    return [n for n in names if not any(n in k for k in known)]
+
+
 def why_not(memtap):
     """Why nothing can be traced here, or None."""
     if os.geteuid() != 0:
         return 'not root'
     if not os.access(memtap, os.X_OK):
         return f'{memtap} is not built'
-    done = subprocess.run([memtap, 'record', '-d', '0.2', '-q', '-o', '/dev/null/x', '--', '/bin/true'],
-                          capture_output=True, text=True, timeout=60)
+    # The output is opened before BPF is tried.
+    with tempfile.TemporaryDirectory(prefix='memtap-real-') as d:
+        done = subprocess.run([memtap, 'record', '-d', '0.2', '-q', '-o', os.path.join(d, 'out'), '--', '/bin/true'],
+                              capture_output=True, text=True, timeout=60)
     for word in ('CAP_', 'Operation not permitted'):
         if word in done.stderr:
             return 'BPF does not work here: ' + done.stderr.strip().splitlines()[-1]
@@ -96,13 +105,16 @@ def main():
     tests = find(a.names, a.mindspore)
     if a.list:
         print('\n'.join(n for n, _ in tests))
-        return 0
+        return 1 if unknown(a.names) else 0
     build = os.path.abspath(a.build)
     if a.machine:
         reason, jobs = guest.why_not(), 1
     else:
         reason, jobs = why_not(os.path.join(build, 'memtap')), max(1, a.jobs)
     count = {'ok': 0, 'FAIL': 0, 'skip': 0}
+    for name in unknown(a.names):
+        count['FAIL'] += 1
+        print(f'FAIL {a.label}{name} (no test is named so)', flush=True)
 
     def bench_of():
         if a.machine:
@@ -125,7 +137,7 @@ def main():
             count[state] += 1
             print(f'{state:4} {a.label}{name} ({note}{took})'.replace('(, ', '('), flush=True)
     print(f'{count["ok"]} passed, {count["FAIL"]} failed, {count["skip"]} skipped')
-    return 1 if count['FAIL'] or not tests else 0
+    return 1 if count['FAIL'] or not (tests or a.names) else 0
 
 
 if __name__ == '__main__':

@@ -125,6 +125,77 @@ Test(decode, hal_alloc_of_a_segment)
 	cr_expect_eq(decoded(&c).flags, 0);
 }
 
+/* ---- losses that are told every second ---- */
+
+Test(losses, each_telling_has_its_own_interval)
+{
+	struct loss l = { .site = 7,
+			  .reason = MT_LOSS_RING,
+			  .device = 2,
+			  .cpu = 1,
+			  .count = 10,
+			  .first = 100,
+			  .last = 200 },
+		    other = l, news;
+	struct losses_told t = { 0 };
+
+	cr_assert(losses_told__news(&t, &l, &news));
+	cr_expect_eq(news.count, 10);
+	cr_expect_eq(news.first, 100);
+	cr_expect_eq(news.last, 200);
+	/* it could not be written: nothing is told */
+	cr_assert(losses_told__news(&t, &l, &news));
+	losses_told__add(&t, &l);
+	cr_expect(!losses_told__news(&t, &l, &news));
+	/* what comes then is of the time since, not of its end */
+	l.count = 25;
+	l.last = 900;
+	cr_assert(losses_told__news(&t, &l, &news));
+	cr_expect_eq(news.count, 15);
+	cr_expect_eq(news.first, 200);
+	cr_expect_eq(news.last, 900);
+	losses_told__add(&t, &l);
+	l.count = 26;
+	l.last = 1000;
+	cr_assert(losses_told__news(&t, &l, &news));
+	cr_expect_eq(news.first, 900);
+	losses_told__add(&t, &l);
+	/* another processor, device, reason or site has its own */
+	other.cpu = 0;
+	cr_assert(losses_told__news(&t, &other, &news));
+	cr_expect_eq(news.count, 10);
+	cr_expect_eq(news.first, 100);
+	losses_told__add(&t, &other);
+	other.device = -1;
+	cr_expect(losses_told__news(&t, &other, &news));
+	other.device = 2;
+	other.reason = MT_LOSS_FAULT;
+	cr_expect(losses_told__news(&t, &other, &news));
+	other.reason = MT_LOSS_RING;
+	other.site = 8;
+	cr_expect(losses_told__news(&t, &other, &news));
+	cr_expect(!losses_told__news(&t, &l, &news));
+	/* a program that began earlier wrote last */
+	l.count = 30;
+	l.last = 990;
+	cr_assert(losses_told__news(&t, &l, &news));
+	cr_expect_eq(news.count, 4);
+	cr_expect_leq(news.first, news.last);
+	losses_told__free(&t);
+}
+
+/* A target may say any number: none beyond what the driver has room for is one. */
+Test(decode, impossible_devices)
+{
+	cr_expect_eq(decode(MT_FN_SET_DEVICE, 1023, 0, 0, 0).device, 1023);
+	cr_expect_eq(decode(MT_FN_SET_DEVICE, 1024, 0, 0, 0).device, -1);
+	cr_expect_eq(decode(MT_FN_SET_DEVICE, INT32_MAX, 0, 0, 0).device, -1);
+	cr_expect_eq(decode(MT_FN_SET_DEVICE, (uint64_t)-2, 0, 0, 0).device, -1);
+	cr_expect_eq(decode(MT_FN_HAL_CREATE, 1, 512, 1023ULL << 32, 0).device, 1023);
+	cr_expect_eq(decode(MT_FN_HAL_CREATE, 1, 512, 1024ULL << 32, 0).device, -1);
+	cr_expect_eq(decode(MT_FN_PTA_ALLOC, 1, 512, 1 << 20, 0).device, -1);
+}
+
 Test(decode, impossible_sizes)
 {
 	static const uint16_t fns[] = { MT_FN_HAL_ALLOC, MT_FN_HAL_CREATE, MT_FN_HOST_REG,

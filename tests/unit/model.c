@@ -313,6 +313,44 @@ Test(options, device)
 	cr_expect_eq(rows[2].id, 3);
 }
 
+Test(options, all_npus)
+{
+	struct model_opts o = ALL_OPTS;
+	struct event host = hal(0x9000, 1, 0);
+
+	o.npus = true;
+	begin_opts(o);
+	row_of(pta(EV_PTA_MALLOC, 0x1000, 512, 31));
+	row_of(pta(EV_PTA_MALLOC, 0x2000, 512, 32));
+	row_of(pta(EV_PTA_MALLOC, 0x3000, 512, 900));
+	host.flags = EVF_HOST;
+	ruled_out(host, RULE_FILTERED);
+}
+
+Test(options, what_is_lost_is_told_for_every_device)
+{
+	struct lost_row l = { .reason = "ring full", .probe = "p", .count = 5, .device = 3 };
+	struct model_opts o = ALL_OPTS;
+	size_t n;
+
+	o.npu_slots = 1u << 2;
+	begin_opts(o);
+	row_of(hal(0x1000, 1, 2));
+	put(hal(0x2000, 1, 3));
+	n = n_rows;
+	cr_assert(model__lost(m, &l));
+	cr_assert_eq(n_rows, n + 1);
+	cr_expect_eq(rows[n].lost_count, 5);
+	cr_expect_eq(rows[n].device, 3);
+	/* of nobody knows which: once, and a hint on each device that is shown */
+	l.device = -1;
+	cr_assert(model__lost(m, &l));
+	cr_assert_eq(n_rows, n + 3);
+	cr_expect_eq(rows[n + 1].lost_count, 5);
+	cr_expect_eq(rows[n + 2].lost_count, 0);
+	cr_expect_eq(rows[n + 2].device, 2);
+}
+
 Test(options, cpu_only)
 {
 	struct model_opts o = ALL_OPTS;

@@ -2,6 +2,7 @@
 /* The model over the lives of processes: what is kept of them, and what is not. */
 #include <criterion/criterion.h>
 #include <malloc.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "capture/capture.h"
@@ -75,11 +76,39 @@ Test(model_life, ended_process_is_small)
 	used = mallinfo2().uordblks - before;
 	cr_expect_lt(used / n, 1024, "%zu bytes a process", used / n);
 	cr_expect_eq(live(m), 0);
-	/* The peaks are still known. */
-	cr_expect_eq(model__pools(m, p, 8), 8);
+	/* The peaks are still known, and nothing is held any more. */
+	cr_expect_eq(model__pools(m, p, 8), n + 100);
 	cr_expect_eq(p[7].tgid, 8);
 	cr_expect_eq(p[7].device, 0);
 	cr_expect_eq(p[7].peak, 4096);
+	cr_expect_eq(p[7].used, 0);
+	model__free(m);
+}
+
+/* However many have ended before: the largest is shown, wherever it stands. */
+Test(model_life, pools_of_all_processes)
+{
+	struct model *m = new_model();
+	struct pool_state *p;
+	uint32_t i;
+	size_t n;
+
+	for (i = 1; i <= 1000; i++) {
+		feed(m, EV_HAL_ALLOC, i, 0x1000, i == 999 ? 1 << 20 : 4096);
+		if (i < 999)
+			feed(m, EV_EXIT, i, 0, 0);
+	}
+	p = model__pool_list(m, &n);
+	cr_assert(p);
+	cr_assert_eq(n, 1000);
+	cr_expect_eq(p[0].tgid, 999);
+	cr_expect_eq(p[0].used, 1 << 20);
+	cr_expect_eq(p[1].tgid, 1);
+	cr_expect_eq(p[1].used, 0);
+	cr_expect_eq(p[1].peak, 4096);
+	cr_expect_eq(p[999].tgid, 1000);
+	cr_expect_eq(p[999].used, 4096);
+	free(p);
 	model__free(m);
 }
 
@@ -124,6 +153,54 @@ Test(model_life, missed_free_is_taken_off)
 	cr_expect_eq(p[0].used, 0);
 	model__counts(m, &c);
 	cr_expect_eq(c.residual, 1);
+	model__free(m);
+}
+
+static struct row last_row;
+
+static void keep_row(void *ctx, const struct row *r)
+{
+	(void)ctx;
+	last_row = *r;
+}
+
+/* What the counters of the trace show: never more than what the model says is there. */
+Test(model_life, held_in_rows)
+{
+	struct model_opts o = { .level = LEVEL_OP, .events = EVENTS_ALLOC };
+	struct model_ops ops = { .row = keep_row };
+	struct model *m = model__new(&o, &ops, NULL);
+
+	feed(m, EV_HAL_ALLOC, 1, 0x1000, 100);
+	cr_expect_eq(last_row.held, 100);
+	feed(m, EV_HAL_ALLOC, 1, 0x1000, 30); /* a FREE was missed */
+	cr_expect_eq(last_row.held, 30);
+	feed(m, EV_HAL_ALLOC, 2, 0x1000, 7); /* of another process */
+	cr_expect_eq(last_row.held, 7);
+	feed(m, EV_HAL_ALLOC, 1, 0x2000, 5);
+	cr_expect_eq(last_row.held, 35);
+	feed(m, EV_HAL_FREE, 1, 0x1000, 0);
+	cr_expect_eq(last_row.held, 5);
+	feed(m, EV_HOST_REG, 1, 0x1000, 64);
+	cr_expect_eq(last_row.held, 64);
+	feed(m, EV_HOST_REG, 1, 0x1000, 16);
+	cr_expect_eq(last_row.held, 16);
+	feed(m, EV_HOST_REG, 1, 0x2000, 16);
+	feed(m, EV_HOST_UNREG, 1, 0x1000, 0);
+	cr_expect_eq(last_row.held, 16);
+	feed(m, EV_EXEC, 1, 0, 0); /* the memory is gone with the program */
+	feed(m, EV_HAL_ALLOC, 1, 0x3000, 9);
+	cr_expect_eq(last_row.held, 9);
+	feed(m, EV_HOST_REG, 1, 0x3000, 8);
+	cr_expect_eq(last_row.held, 8);
+	feed(m, EV_EXIT, 1, 0, 0);
+	{
+		struct event e = event_of(EV_HAL_ALLOC, 1, 0x3000, 3);
+
+		e.start = 77; /* the number is another process's now */
+		cr_assert_eq(model__event(m, &e), 0);
+	}
+	cr_expect_eq(last_row.held, 3);
 	model__free(m);
 }
 

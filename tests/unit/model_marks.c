@@ -185,6 +185,45 @@ Test(marks, many_open_ranges)
 	cr_expect_eq(counts().unpaired_ranges, 0);
 }
 
+Test(marks, ids_that_are_open_twice)
+{
+	uint64_t first = row_of(range(7, 5, 0, "a"))->time, second;
+
+	second = row_of(range(8, 5, 0, "b"))->time;
+	cr_expect_eq(row_of(range_end(9, 5, 0))->begin_time, second);
+	cr_expect_eq(row_of(range_end(9, 5, 0))->begin_time, first);
+	cr_expect_eq(counts().unpaired_ranges, 0);
+}
+
+/* A target may open ranges that it never ends, and end what it never began. */
+Test(marks, open_ranges_do_not_cost_more_and_more)
+{
+	uint64_t t = clock__boot(), i, n = 200000;
+
+	cr_assert_eq(model__process(m, PID, START, now), 0);
+	for (i = 0; i < n; i++) {
+		n_rows = 1;
+		put(range(7, 1000 + i, 0, "r"));
+	}
+	for (i = 0; i < n; i++) {
+		n_rows = 1;
+		put(range_end(7, 10 * n + i, 0));
+	}
+	/* each of them looked at all that were open: minutes */
+	cr_expect_lt(clock__boot() - t, 5000000000ULL);
+	cr_expect_eq(counts().unpaired_ranges, n);
+	cr_expect_eq(counts().ranges_over, n - 65536);
+	cr_expect_eq(counts().rows_events, 2 * n);
+	/* one that is remembered ends, and there is room for one */
+	n_rows = 1;
+	row_of(range_end(7, 1000, 0));
+	cr_expect_eq(counts().unpaired_ranges, n);
+	row_of(range(7, 1, 0, "r"));
+	cr_expect_eq(counts().ranges_over, n - 65536);
+	row_of(range_end(7, 1, 0));
+	cr_expect_eq(counts().unpaired_ranges, n);
+}
+
 /* ---- launches ---- */
 
 TestSuite(launches, .init = begin, .fini = end);

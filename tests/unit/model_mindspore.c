@@ -397,3 +397,35 @@ Test(mindspore, pieces_at_the_stop)
 	cr_expect_eq(rows_with(ROW_FREE, ROW_MINDSPORE), before);
 	cut_apart(1);
 }
+
+/* Each `this` of a call is a pool: a target may name any. */
+Test(mindspore, more_pools_than_a_process_has)
+{
+	uint64_t t = clock__boot(), i, n = 100000;
+
+	for (i = 0; i < n; i++) {
+		struct event e = alloc(0x1000 * (i + 1), 512);
+
+		e.key = 0x5000 + i;
+		n_rows = n_rows > 2 ? 2 : n_rows;
+		put(e);
+	}
+	cr_expect_lt(clock__boot() - t, 5000000000ULL);
+	cr_expect_eq(counts().rules[RULE_CROWDED], n - 256);
+	cr_expect_eq(counts().by_type[ROW_MINDSPORE][0], 256);
+}
+
+Test(mindspore, more_pieces_than_a_call_has)
+{
+	uint64_t t = clock__boot(), i, n = 100000;
+
+	two_blocks();
+	for (i = 0; i < n; i++) {
+		struct event e = on_thread(piece(0x100000 + 0x1000 * i), PID + 100);
+
+		put(e);
+		put(on_thread(over(0x10000), PID + 2)); /* looks through those of other threads */
+	}
+	cr_expect_lt(clock__boot() - t, 5000000000ULL);
+	cr_expect_eq(counts().rules[RULE_CROWDED], n - 4096);
+}

@@ -319,7 +319,8 @@ Test(torch, peaks)
 	cr_expect(!p[0].partial);
 	put(hal(0x1000, 10, 0));
 	put(hal(0x2000, 10, 2));
-	cr_expect_eq(model__pools(m, p, 2), 2);
+	cr_expect_eq(model__pools(m, p, 2), 3);
+	cr_expect_eq(model__pools(m, NULL, 0), 3);
 	cr_assert_eq(model__pools(m, p, MT_ARRAY_SIZE(p)), 3);
 	cr_expect_eq(p[0].type, ROW_HAL);
 	cr_expect(p[0].partial);

@@ -194,7 +194,21 @@ static int by_time(const void *a, const void *b)
 				  : (x->id > y->id) - (x->id < y->id);
 }
 
-/* Range, step and kernel numbers, which the model would give. */
+/* What is held by the rows up to this one on its device. */
+static uint64_t held_at(const struct row *rows, size_t i)
+{
+	uint64_t sum = 0;
+	size_t j;
+
+	for (j = 0; j <= i; j++)
+		if (rows[j].type == rows[i].type && rows[j].pid == rows[i].pid &&
+		    rows[j].device == rows[i].device)
+			sum += rows[j].event == ROW_MALLOC ? (uint64_t)rows[j].size
+							   : -(uint64_t)rows[j].size;
+	return sum;
+}
+
+/* Sums, range, step and kernel numbers, which the model would give. */
 static void number_rows(struct row *rows, size_t n)
 {
 	uint64_t kernel = 0, range = 0, step = 0;
@@ -203,6 +217,8 @@ static void number_rows(struct row *rows, size_t n)
 	for (i = 0; i < n; i++) {
 		struct row *r = &rows[i];
 
+		if (r->type == ROW_HAL || r->type == ROW_HOST_PINNED)
+			r->held = held_at(rows, i);
 		kernel += r->event == ROW_KERNEL_LAUNCH;
 		r->kernel_index = kernel;
 		if (r->type == ROW_RANGE_START) {

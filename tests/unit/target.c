@@ -3,9 +3,11 @@
 #include "target_test.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 
 TestSuite(proc, .init = make_dir, .fini = remove_dir);
 
@@ -112,6 +114,71 @@ Test(proc, named)
 	cr_expect(!proc__named(pid, "train"));
 	end_child(pid);
 	cr_expect(!proc__named(pid, "sh"));
+}
+
+/* The script stands behind the options of the interpreter. */
+Test(proc, named_by_script)
+{
+#define ARGS(...)                 \
+	{                         \
+		__VA_ARGS__, NULL \
+	}
+	static const struct {
+		const char *argv[8];
+		const char *name;
+		bool yes;
+	} cases[] = {
+		{ ARGS("python3", "-u", "train.py"), "train.py", true },
+		{ ARGS("python3", "-u", "-O", "dir/train.py", "other.py"), "train.py", true },
+		{ ARGS("python3", "-u", "train.py", "other.py"), "other.py", false },
+		{ ARGS("python3", "-W", "error", "train.py"), "train.py", true },
+		{ ARGS("python3", "-W", "error", "train.py"), "error", false },
+		{ ARGS("python3", "-Werror", "train.py"), "train.py", true },
+		{ ARGS("python3", "-uX", "dev", "train.py"), "train.py", true },
+		{ ARGS("python3", "-uXdev", "train.py"), "train.py", true },
+		{ ARGS("python3", "-m", "torch.distributed.run", "train.py"),
+		  "torch.distributed.run", true },
+		{ ARGS("python3", "-m", "torch.distributed.run", "train.py"), "train.py", false },
+		{ ARGS("python3", "-umjob", "train.py"), "job", true },
+		{ ARGS("python3", "-c", "train.py"), "train.py", false },
+		{ ARGS("python3", "-uc", "code", "train.py"), "train.py", false },
+		{ ARGS("python3", "-", "train.py"), "train.py", false },
+		{ ARGS("python3", "--", "train.py"), "train.py", true },
+		{ ARGS("python3", "--check-hash-based-pycs", "always", "train.py"), "train.py",
+		  true },
+		{ ARGS("python3", "-u"), "-u", false },
+		{ ARGS("python3", "-X"), "-X", false },
+		{ ARGS("python3", "-m"), "-m", false },
+		{ ARGS("/bin/bash", "-e", "-o", "pipefail", "run.sh"), "run.sh", true },
+		{ ARGS("bash", "-em", "run.sh"), "run.sh", true },
+		{ ARGS("bash", "-c", "run.sh"), "run.sh", false },
+		{ ARGS("bash", "--rcfile", "x", "run.sh"), "run.sh", true },
+	};
+	char file[PATH_MAX];
+	size_t i;
+
+	copy_program("sleep", "quiet");
+	snprintf(file, sizeof(file), "%s", in_dir("quiet"));
+	for (i = 0; i < MT_ARRAY_SIZE(cases); i++) {
+		pid_t pid = fork();
+		char got[64];
+
+		cr_assert(pid >= 0);
+		if (!pid) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			/* Stopped at its first instruction: it keeps these arguments. */
+			ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+			execv(file, (char *const *)cases[i].argv);
+			_exit(127);
+		}
+		cr_assert_eq(waitpid(pid, NULL, 0), pid);
+		snprintf(got, sizeof(got), "%s %s %s", cases[i].argv[0], cases[i].argv[1],
+			 cases[i].argv[2] ? cases[i].argv[2] : "");
+		cr_expect_eq(proc__named(pid, cases[i].name), cases[i].yes, "%s: %s", got,
+			     cases[i].name);
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+	}
 }
 
 static void renamed(void)
@@ -311,6 +378,7 @@ Test(mapwatch, notices_and_their_loss)
 	uint64_t before, after, lost;
 	size_t n = 0;
 	cpu_set_t one;
+	struct pollfd ready = { .events = POLLIN };
 	int fd, err = mapwatch__open(&w, 0);
 
 	if (err == -EACCES || err == -EPERM)
@@ -323,7 +391,10 @@ Test(mapwatch, notices_and_their_loss)
 	fd = open(in_dir("x.so"), O_RDONLY | O_CLOEXEC);
 	mapwatch__read(w, count_mine, &n, &gap); /* what came before */
 	n = 0;
+	ready.fd = mapwatch__fd(w);
+	(void)poll(&ready, 1, 0); /* of others, and before */
 	map_times(fd, 3);
+	cr_expect_eq(poll(&ready, 1, 1000), 1, "nothing wakes the reader");
 	mapwatch__read(w, count_mine, &n, &gap);
 	cr_expect_eq(n, 3);
 	cr_expect(!gap.missing);

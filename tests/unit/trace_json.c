@@ -93,6 +93,7 @@ Test(trace_json, real_axis)
 		  .ptr = 1,
 		  .allocation_id = 1,
 		  .size = 100,
+		  .held = 100,
 		  .attrs = ATTR_BLOCK },
 		{ .id = 2,
 		  .event = ROW_MALLOC,
@@ -103,6 +104,7 @@ Test(trace_json, real_axis)
 		  .ptr = 2,
 		  .allocation_id = 2,
 		  .size = 50,
+		  .held = 150,
 		  .attrs = ATTR_BLOCK },
 		{ .id = 3,
 		  .event = ROW_FREE,
@@ -122,6 +124,7 @@ Test(trace_json, real_axis)
 		  .ptr = 1,
 		  .allocation_id = 1,
 		  .size = 100,
+		  .held = 50,
 		  .attrs = ATTR_BLOCK },
 		{ .id = 5,
 		  .event = ROW_MALLOC,
@@ -133,6 +136,7 @@ Test(trace_json, real_axis)
 		  .ptr = 9,
 		  .allocation_id = 3,
 		  .size = 65536,
+		  .held = 65536,
 		  .attrs = ATTR_BLOCK },
 		{ .id = 6,
 		  .event = ROW_MALLOC,
@@ -144,6 +148,7 @@ Test(trace_json, real_axis)
 		  .ptr = 9,
 		  .allocation_id = 4,
 		  .size = 7,
+		  .held = 7,
 		  .attrs = ATTR_BLOCK },
 		{ .id = 7,
 		  .event = ROW_KERNEL_LAUNCH,
@@ -248,6 +253,44 @@ Test(trace_json, real_axis)
 	/* A row that gives no event makes no file. */
 	none = find_file(d, "trace", "npu3", ".json");
 	cr_expect_null(none);
+	rm_dir(d);
+}
+
+/* Each file is a descriptor and a buffer: a target that counts devices up must not take them all.
+ */
+Test(trace_json, devices_that_a_target_makes_up)
+{
+	struct row r = {
+		.event = ROW_MSTX, .type = ROW_MARK, .time = START, .name = "m", .name_len = 1
+	};
+	struct out_opts opts = { .start_real = START };
+	char *d = tmp_dir(), *trace;
+	struct dirent *e;
+	struct out *o;
+	size_t n = 0;
+	DIR *h;
+
+	opts.dir = d;
+	cr_assert(!out__open(&opts, &o));
+	for (r.device = 0; r.device < 1024; r.device++) {
+		r.id++;
+		cr_assert_eq(out__row(o, &r), 0);
+	}
+	r.event = ROW_KERNEL_LAUNCH;
+	r.type = ROW_KERNEL;
+	r.device = 1000; /* its copy for the processor has a place */
+	r.id++;
+	cr_assert_eq(out__row(o, &r), 0);
+	cr_expect_eq(out__left_out(o), 1024 - MAX_DEVICES + 1);
+	cr_assert_eq(out__close(o), 0);
+	cr_assert(asprintf(&trace, "%s/trace", d) > 0);
+	h = opendir(trace);
+	cr_assert(h);
+	while ((e = readdir(h)))
+		n += e->d_name[0] != '.';
+	closedir(h);
+	cr_expect_eq(n, MAX_DEVICES + 1, "%zu files", n);
+	free(trace);
 	rm_dir(d);
 }
 

@@ -6,6 +6,7 @@
 #ifndef MEMTAP_CAPTURE_H
 #define MEMTAP_CAPTURE_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -64,6 +65,9 @@ enum event_kind {
 #define EVF_MERGED 0x1000u /* PTA: a free names the block merged with its free neighbours */
 #define EVF_ALONE 0x400u /* HAL: out of memory, and no enclosing call to report it */
 
+/* Highest number a device can have: 10 bits in the flag of halMemAlloc. */
+#define EVENT_DEVICE_MAX 1023
+
 struct event {
 	enum event_kind kind;
 	uint32_t flags;
@@ -73,7 +77,7 @@ struct event {
 	int64_t ret; /* 0 = success */
 	uint64_t addr;
 	int64_t size;
-	int32_t device; /* -1 = unknown */
+	int32_t device; /* 0 to EVENT_DEVICE_MAX; -1 = unknown */
 	uint32_t module, page; /* HAL: module id; 0 normal, 1 huge, 2 giant */
 	uint64_t hal_flag;
 	int64_t allocated, reserved, active;
@@ -148,12 +152,19 @@ struct drain_opts {
 	size_t max_bytes; /* memory for waiting records; then the ring fills */
 };
 
+/* Records that were taken from the events ring and are gone. */
+struct drain_lost {
+	uint64_t count, first, last; /* boot time */
+};
+
 /* Statistics, read at any time. */
 struct drain_stats {
 	uint64_t received; /* records of the events ring */
 	uint64_t life; /* records of the lifecycle ring */
 	uint64_t late; /* handed out behind their window */
-	uint64_t bad; /* not decodable */
+	struct drain_lost nonsense; /* their header makes no sense */
+	struct drain_lost no_memory;
+	uint64_t life_bad; /* both, of the lifecycle ring */
 	uint64_t stalls; /* times the memory limit stopped the drain */
 	size_t peak_bytes;
 };
@@ -173,17 +184,43 @@ void drain__free(struct drain *d);
 
 /* ---- losses and accounting ---- */
 
+/* Reasons that only user space has, behind those of enum mt_loss. */
+#define LOSS_NONSENSE MT_LOSS_MAX /* a record came and cannot be one */
+#define LOSS_MEMORY (MT_LOSS_MAX + 1) /* no memory for a record */
+#define LOSS_UNLISTED (MT_LOSS_MAX + 2) /* counted, and nobody knows why */
+
+#define NO_SITE UINT_MAX
+#define NO_CPU UINT_MAX
+
 struct loss {
-	unsigned int site;
-	enum mt_loss reason;
+	unsigned int site; /* NO_SITE: not told */
+	unsigned int reason; /* enum mt_loss or LOSS_ */
 	int32_t device;
-	unsigned int cpu;
+	unsigned int cpu; /* NO_CPU: not told */
 	uint64_t count, first, last; /* first, last: boot time */
 };
 
 /* All losses so far, by CPU; malloced array of *n. 0 or -errno. */
 int losses__read(int map_fd, struct loss **out, size_t *n);
-const char *loss__reason(enum mt_loss reason);
+const char *loss__reason(unsigned int reason);
+
+/* What of the losses was told before, by (site, reason, device, processor). Zero-initialise. */
+struct losses_told {
+	struct hmap by_key; /* -> index in v + 1 */
+	struct loss_told {
+		uint64_t count, last;
+	} * v;
+	size_t n;
+};
+
+/*
+ * What has been lost of this kind since it was told: its count, from the last that was told of to
+ * the last now. False: nothing.
+ */
+bool losses_told__news(const struct losses_told *t, const struct loss *now, struct loss *news);
+/* It has been told; without memory it will be told again. */
+void losses_told__add(struct losses_told *t, const struct loss *now);
+void losses_told__free(struct losses_told *t);
 
 /* Sums over CPUs of one site. 0 or -errno. */
 int site_stat__read(int map_fd, unsigned int site, struct mt_site_stat *sum);

@@ -277,8 +277,9 @@ int event__decode(const void *rec, size_t size, enum pta_layout layout, struct e
 	default:
 		return -EBADMSG;
 	}
-	/* Other negative numbers have a meaning in rows (DEV_HOST). */
-	e->device = MT_MAX(e->device, -1);
+	/* Other negative numbers have a meaning in rows (DEV_HOST); no device has a larger one. */
+	if (e->device < 0 || e->device > EVENT_DEVICE_MAX)
+		e->device = -1;
 	return e->kind == EV_NONE || size_is_wrong(e) ? -EBADMSG : 0;
 }
 
@@ -302,7 +303,7 @@ const char *pta__implausible_call(const struct mt_call *c)
 		return "address of a block is 0";
 	if (!c->a[1] || c->a[1] % 512)
 		return "size of a block is no multiple of 512";
-	if ((int32_t)c->a[2] < 0 || (int32_t)c->a[2] > 1023)
+	if ((int32_t)c->a[2] < 0 || (int32_t)c->a[2] > EVENT_DEVICE_MAX)
 		return "no such device";
 	return NULL;
 }

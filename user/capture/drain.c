@@ -93,23 +93,31 @@ static int slice__add(struct drain *d, struct slice *s, const void *rec, size_t 
 	return 0;
 }
 
-/* Callback of libbpf for each record, with the lock held. */
-static int on_record(void *ctx, void *data, size_t size)
+static void count_lost(struct drain_lost *l, uint64_t time)
 {
-	struct drain *d = ctx;
+	l->first = l->count++ ? MT_MIN(l->first, time) : time;
+	l->last = MT_MAX(l->last, time);
+}
+
+/* With the lock held. */
+static int take(struct drain *d, void *data, size_t size, bool life)
+{
 	const struct mt_hdr *h = data;
 	uint64_t no;
 	struct slice *s;
 
-	if (size < sizeof(*h) || h->size < sizeof(*h) || h->size > size || (h->size & 7)) {
-		d->st.received++;
-		d->st.bad++;
-		return 0;
-	}
-	if (h->type >= MT_REC_FORK)
+	if (life)
 		d->st.life++;
 	else
 		d->st.received++;
+	if (size < sizeof(*h) || h->size < sizeof(*h) || h->size > size || (h->size & 7) ||
+	    (h->type >= MT_REC_FORK) != life) {
+		if (life)
+			d->st.life_bad++;
+		else
+			count_lost(&d->st.nonsense, clock__boot());
+		return 0;
+	}
 	no = h->time / SLICE_NS;
 	if (no < d->next) {
 		s = &d->late;
@@ -118,10 +126,25 @@ static int on_record(void *ctx, void *data, size_t size)
 		/* Clamp what claims to come from the future: it is sorted with the last. */
 		s = &d->slices[MT_MIN(no, d->next + N_SLICES - 1) % N_SLICES];
 	}
-	if (slice__add(d, s, data, h->size))
-		d->st.bad++;
+	if (slice__add(d, s, data, h->size)) {
+		if (life)
+			d->st.life_bad++;
+		else
+			count_lost(&d->st.no_memory, h->time);
+	}
 	/* Let the other thread in now and then: a full ring must not starve it. */
 	return ++d->in_batch % BATCH ? 0 : -EAGAIN;
+}
+
+/* Callbacks of libbpf for each record. */
+static int on_event(void *ctx, void *data, size_t size)
+{
+	return take(ctx, data, size, false);
+}
+
+static int on_life(void *ctx, void *data, size_t size)
+{
+	return take(ctx, data, size, true);
 }
 
 static bool over_limit(struct drain *d)
@@ -177,8 +200,8 @@ int drain__start(int events_fd, int life_fd, const struct drain_opts *opts, stru
 	d->opts = *opts;
 	pthread_mutex_init(&d->lock, NULL);
 	d->next = clock__boot() / SLICE_NS - opts->window_ns / SLICE_NS - 1;
-	d->life = ring_buffer__new(life_fd, on_record, d, NULL);
-	d->events = d->life ? ring_buffer__new(events_fd, on_record, d, NULL) : NULL;
+	d->life = ring_buffer__new(life_fd, on_life, d, NULL);
+	d->events = d->life ? ring_buffer__new(events_fd, on_event, d, NULL) : NULL;
 	if (!d->events) {
 		err = -errno;
 		goto fail;

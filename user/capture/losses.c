@@ -8,16 +8,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *loss__reason(enum mt_loss reason)
+const char *loss__reason(unsigned int reason)
 {
-	static const char *const names[MT_LOSS_MAX] = {
+	static const char *const names[] = {
 		[MT_LOSS_RING] = "ring full",
 		[MT_LOSS_FAULT] = "memory unreadable",
 		[MT_LOSS_INFLIGHT] = "too many open calls",
-		[MT_LOSS_LENGTH] = "too many blocks in a call"
+		[MT_LOSS_LENGTH] = "too many blocks in a call",
+		[LOSS_NONSENSE] = "record makes no sense",
+		[LOSS_MEMORY] = "no memory for a record",
+		[LOSS_UNLISTED] = "not listed",
 	};
 
-	return reason < MT_LOSS_MAX ? names[reason] : "unknown";
+	return reason < MT_ARRAY_SIZE(names) ? names[reason] : "unknown";
 }
 
 int losses__read(int map_fd, struct loss **out, size_t *n)
@@ -68,6 +71,52 @@ out:
 	free(list);
 	free(vals);
 	return err;
+}
+
+static struct hkey told_key(const struct loss *l)
+{
+	return (struct hkey){ (uint64_t)l->site << 32 | l->cpu,
+			      (uint64_t)(uint32_t)l->device << 32 | (uint32_t)l->reason };
+}
+
+bool losses_told__news(const struct losses_told *t, const struct loss *now, struct loss *news)
+{
+	const uint64_t *no = hmap__get(&t->by_key, told_key(now));
+
+	*news = *now;
+	if (no) {
+		news->count = now->count - MT_MIN(now->count, t->v[*no - 1].count);
+		news->first = t->v[*no - 1].last;
+	}
+	/* Programs that were interrupted by others may have written an earlier time last. */
+	news->first = MT_MIN(news->first, news->last);
+	return news->count > 0;
+}
+
+void losses_told__add(struct losses_told *t, const struct loss *now)
+{
+	uint64_t *no = hmap__put(&t->by_key, told_key(now), NULL);
+	void *p;
+
+	if (no && !*no) {
+		p = realloc(t->v, (t->n + 1) * sizeof(*t->v));
+		if (p) {
+			t->v = p;
+			*no = ++t->n;
+		} else {
+			hmap__del(&t->by_key, told_key(now), NULL);
+			no = NULL;
+		}
+	}
+	if (no)
+		t->v[*no - 1] = (struct loss_told){ now->count, now->last };
+}
+
+void losses_told__free(struct losses_told *t)
+{
+	hmap__free(&t->by_key);
+	free(t->v);
+	memset(t, 0, sizeof(*t));
 }
 
 int site_stat__read(int map_fd, unsigned int site, struct mt_site_stat *sum)

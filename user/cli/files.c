@@ -81,7 +81,7 @@ static int scan_other(void *ctx, pid_t pid)
 		proc__each_mapping(pid, scan__mapping, &c);
 		if (c.mapped) {
 			scan__process(&c);
-			session__check_unseen(e->s, pid);
+			session__check_unseen(e->s, pid, clock__boot());
 		}
 	}
 	scan__free(&c);
@@ -157,7 +157,7 @@ int session__probe_targets(struct session *s)
 	for (i = 0; (f = prober__file(s->prober, i)); i++)
 		if (f->segments)
 			session__segments_left(s, f);
-	session__check_unseen(s, 0);
+	session__check_unseen(s, 0, clock__boot());
 out:
 	hmap__free(&have);
 	return err;
@@ -239,10 +239,15 @@ static void on_library(struct session *s, const struct map_event *e)
 		.start = e->start, .end = e->start + e->len, .ino = e->ino, .path = e->path
 	};
 	const struct probed_file *f;
+	uint32_t start;
 	int fd, err;
 
-	if (!session__traces(s, e->pid) && !has_ended(s, e->pid))
+	if (!session__traces(s, e->pid) && !has_ended(s, e->pid)) {
+		/* What its name was nobody can tell any more. */
+		if (s->opts.n_names && proc__start(e->pid, &start))
+			session__note_process(s, e->pid, e->time);
 		return;
+	}
 	fd = mapping__open(e->pid, &m);
 	if (fd < 0)
 		fd = open_same(e);
@@ -263,7 +268,7 @@ static void on_library(struct session *s, const struct map_event *e)
 	if (f && f->attached && f->attach_time > MT_MAX(e->time, s->t_attached))
 		session__note_late(s, f, e->path, e->pid, e->time);
 	else if (f && f->overlay && f->attached)
-		session__check_unseen(s, e->pid);
+		session__check_unseen(s, e->pid, e->time);
 	close(fd);
 }
 
@@ -274,8 +279,10 @@ static void on_linker(struct session *s, const struct map_event *e)
 	size_t i;
 
 	for (i = 0; !ours && i < s->opts.n_names; i++)
-		if (proc__named(e->pid, s->opts.names[i]))
-			ours = !target__add(s, e->pid);
+		if (proc__named(e->pid, s->opts.names[i])) {
+			ours = session__join(s, e->pid, e->time);
+			break;
+		}
 	if (ours)
 		scan__process(&c);
 	scan__free(&c);
@@ -286,7 +293,7 @@ static void on_map(void *ctx, const struct map_event *e)
 	struct session *s = ctx;
 	const char *base = path_base(e->path);
 
-	if (e->pid == getpid() || e->path[0] != '/')
+	if (e->pid == getpid() || e->path[0] != '/' || (s->t_stop && e->time >= s->t_stop))
 		return;
 	if (catalogue__wants(base) && !path__is_stub(e->path))
 		on_library(s, e);

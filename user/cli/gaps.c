@@ -2,18 +2,33 @@
 /*
  * What was not seen, nobody knows how much: calls of a library that was probed
  * later than it was mapped, or of its Python functions, which may be found only
- * when they are imported, and mappings of which no notice came. Each is told at
- * once, in the summary, and by a LOST row with count N/A.
+ * when they are imported, of a process that was found by its name when it ran
+ * already, and mappings of which no notice came. Each is told at once, in the
+ * summary, and by a LOST row with count N/A.
  */
 #include "cli/scan.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+static uint64_t window_first(const struct session *s, uint64_t first)
+{
+	return MT_MAX(first, s->t_attached);
+}
+
+static uint64_t window_last(const struct session *s, uint64_t last)
+{
+	return s->t_stop ? MT_MIN(last, s->t_stop) : last;
+}
+
 static struct gap *add(struct session *s, const struct gap *g)
 {
-	void *p = realloc(s->gaps, (s->n_gaps + 1) * sizeof(*s->gaps));
+	void *p;
 
+	/* Nothing is missing of what is wholly before the beginning or behind the end. */
+	if (g->first >= g->last)
+		return NULL;
+	p = realloc(s->gaps, (s->n_gaps + 1) * sizeof(*s->gaps));
 	if (!p)
 		return NULL;
 	s->gaps = p;
@@ -29,7 +44,7 @@ static struct gap *same_library(struct session *s, const struct gap *g)
 	for (i = s->n_gaps; i-- > 0;) {
 		struct gap *o = &s->gaps[i];
 
-		if (o->path && !o->functions && o->pid == g->pid &&
+		if (o->kind == GAP_LIBRARY && o->pid == g->pid &&
 		    (o->last == g->last || (o->never && g->never)) && !strcmp(o->path, g->path))
 			return o;
 	}
@@ -50,12 +65,12 @@ static uint32_t start_of(struct session *s, pid_t pid)
 void session__note_late(struct session *s, const struct probed_file *f, const char *path, pid_t pid,
 			uint64_t mapped)
 {
-	uint64_t end = s->t_stop ? s->t_stop : UINT64_MAX;
-	struct gap g = { .path = strdup(path),
+	struct gap g = { .kind = GAP_LIBRARY,
+			 .path = strdup(path),
 			 .pid = pid,
 			 .never = !f,
-			 .first = MT_MAX(mapped, s->t_attached),
-			 .last = MT_MIN(f ? f->attach_time : clock__boot(), end) },
+			 .first = window_first(s, mapped),
+			 .last = window_last(s, f ? f->attach_time : clock__boot()) },
 		   *same;
 
 	if (!g.path || g.first >= g.last) {
@@ -84,12 +99,13 @@ void session__note_late(struct session *s, const struct probed_file *f, const ch
 void session__note_functions(struct session *s, const struct probed_file *f, const char *functions,
 			     pid_t pid, uint64_t first, uint64_t last)
 {
-	struct gap g = { .path = strdup(f->path),
+	struct gap g = { .kind = GAP_FUNCTIONS,
+			 .path = strdup(f->path),
 			 .functions = strdup(functions),
 			 .pid = pid,
 			 .start = start_of(s, pid),
-			 .first = MT_MAX(first, s->t_attached),
-			 .last = last };
+			 .first = window_first(s, first),
+			 .last = window_last(s, last) };
 
 	if (g.path && g.functions && add(s, &g))
 		return;
@@ -97,32 +113,67 @@ void session__note_functions(struct session *s, const struct probed_file *f, con
 	free(g.functions);
 }
 
+void session__note_process(struct session *s, pid_t pid, uint64_t first)
+{
+	struct gap g = { .kind = GAP_PROCESS,
+			 .pid = pid,
+			 .start = start_of(s, pid),
+			 .first = window_first(s, first),
+			 .last = window_last(s, clock__boot()) };
+	uint32_t now;
+	size_t i;
+
+	g.never = proc__start(pid, &now);
+	for (i = 0; i < s->n_gaps; i++)
+		if (s->gaps[i].kind == GAP_PROCESS && s->gaps[i].pid == pid &&
+		    s->gaps[i].last >= g.first)
+			return; /* of another mapping of it */
+	if (!add(s, &g))
+		return;
+	if (g.never)
+		pr_warn("pid %d: had a library mapped and ended before its name could be looked "
+			"at: if it was meant, its calls are missing",
+			(int)pid);
+	else
+		pr_warn("pid %d: found by its name when it had a library mapped already: its calls "
+			"of the %.1f ms since it began may be missing",
+			(int)pid, (double)(g.last - g.first) / 1e6);
+}
+
 void session__note_unwatched(struct session *s, uint64_t since)
 {
-	struct gap g = { .first = MT_MAX(since, s->t_attached),
-			 .last = s->t_stop ? s->t_stop : clock__boot() };
+	struct gap g = { .kind = GAP_NOTICES,
+			 .first = window_first(s, since),
+			 .last = window_last(s, clock__boot()) };
 	struct gap *o = s->n_gaps ? &s->gaps[s->n_gaps - 1] : NULL;
 
-	if (o && !o->path && !o->told) {
+	if (g.first >= g.last)
+		return;
+	if (o && o->kind == GAP_NOTICES && !o->told) {
 		o->first = MT_MIN(o->first, g.first);
-		o->last = g.last;
+		o->last = MT_MAX(o->last, g.last);
 		return;
 	}
-	pr_warn("notices of new mappings were lost in a burst of them: their libraries have been "
-		"looked for, calls of the last %.1f ms may be missing",
-		(double)(g.last - g.first) / 1e6);
-	add(s, &g);
+	if (add(s, &g))
+		pr_warn("notices of new mappings were lost in a burst of them, or of a processor "
+			"that came online: their libraries have been looked for, calls of the last "
+			"%.1f ms may be missing",
+			(double)(g.last - g.first) / 1e6);
 }
 
 void session__gap_rows(struct session *s, uint64_t now)
 {
+	static const char *const reasons[] = {
+		[GAP_LIBRARY] = "late library",
+		[GAP_FUNCTIONS] = "late Python functions",
+		[GAP_PROCESS] = "late process",
+		[GAP_NOTICES] = "mapping notices lost",
+	};
 	size_t i;
 
 	for (i = 0; i < s->n_gaps; i++) {
 		struct gap *g = &s->gaps[i];
-		struct lost_row row = { .reason = g->functions ? "late Python functions"
-						  : g->path    ? "late library"
-							       : "mapping notices lost",
+		struct lost_row row = { .reason = reasons[g->kind],
 					.probe = g->functions ? g->functions : "all",
 					.library = g->path,
 					.tgid = g->start ? (uint32_t)g->pid : 0,

@@ -139,13 +139,21 @@ const char *cli__text(const char *path)
 	return buf;
 }
 
-int main(int argc, char **argv)
+/* What was printed must have arrived, or the command has failed. */
+static int finish_stdout(int status)
+{
+	int err = fflush(stdout) ? errno : 0;
+
+	if (!err && !ferror(stdout))
+		return status;
+	/* Of an earlier write the reason is not known any more. */
+	pr_err("standard output: %s", err ? strerror(err) : "not all of it could be written");
+	return status == EXIT_OK || status == EXIT_INCOMPLETE ? EXIT_FAIL : status;
+}
+
+static int run_command(int argc, char **argv)
 {
 	size_t i;
-
-	/* A full disk, a size limit or a closed pipe is an error to report, not to die of. */
-	signal(SIGXFSZ, SIG_IGN);
-	signal(SIGPIPE, SIG_IGN);
 
 	if (argc < 2) {
 		help(stderr);
@@ -164,4 +172,12 @@ int main(int argc, char **argv)
 			return commands[i].run(argc - 1, argv + 1);
 	fprintf(stderr, "memtap: no command '%s'\n", argv[1]);
 	return cli__usage_error(NULL);
+}
+
+int main(int argc, char **argv)
+{
+	/* A full disk, a size limit or a closed pipe is an error to report, not to die of. */
+	signal(SIGXFSZ, SIG_IGN);
+	signal(SIGPIPE, SIG_IGN);
+	return finish_stdout(run_command(argc, argv));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Records of the drain to rows: self-check of PTA probes, decoding, losses as rows. */
+/* Records of the drain to rows: self-check of PTA probes, decoding. */
 #include "cli/session.h"
 
 #include <errno.h>
@@ -134,60 +134,17 @@ static void on_record(void *ctx, const void *rec, size_t size, bool late)
 		return;
 	}
 	if (event__decode(rec, size, how.layout, &e)) {
-		s->rows_unknown++;
+		session__undecodable(s, rec, false);
 		return;
 	}
 	e.flags |= how.flags;
 	if (late)
 		e.flags |= EVF_LATE;
 	if (model__event(s->model, &e))
-		s->rows_unknown++;
+		session__undecodable(s, rec, true);
 }
 
 void session__deliver(struct session *s, bool final)
 {
 	drain__deliver(s->drain, final, on_record, s);
-}
-
-/* New losses since the last call become LOST rows. */
-void session__losses(struct session *s)
-{
-	/* In the order of time: what is being written now is a window old. */
-	uint64_t now = clock__boot() - (s->t_stop ? 0 : WINDOW_NS);
-	struct loss *list;
-	uint64_t total = 0;
-	size_t n, i;
-
-	session__sweep(s);
-	session__gap_rows(s, now);
-	if (s->t_stop)
-		session__unseen_rows(s, now);
-	if (losses__read(s->losses_fd, &list, &n))
-		return;
-	for (i = 0; i < n; i++) {
-		const struct loss *l = &list[i];
-		struct hkey k = { (uint64_t)l->site << 32 | (uint64_t)l->reason << 16 | l->cpu,
-				  (uint64_t)(uint32_t)l->device };
-		uint64_t *seen = hmap__put(&s->loss_seen, k, NULL);
-		struct lost_row row = { .reason = loss__reason(l->reason),
-					.probe = prober__site_name(s->prober, l->site),
-					.device = l->device,
-					.cpu = l->cpu + 1,
-					.physical = prober__site_fn(s->prober, l->site) !=
-						    MT_FN_PTA_REPORT,
-					.first = l->first,
-					.last = l->last,
-					.now = now };
-
-		total += l->count;
-		if (!seen || l->count <= *seen)
-			continue;
-		row.count = l->count - *seen;
-		if (*seen) /* the rows before told of the first ones */
-			row.first = l->last;
-		if (model__lost(s->model, &row))
-			*seen = l->count;
-	}
-	s->lost_total = total;
-	free(list);
 }

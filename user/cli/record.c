@@ -176,7 +176,7 @@ static int read_device(struct record_opts *o, char *list)
 
 	for (; (w = next_word(&list));) {
 		if (!strcmp(w, "npu")) {
-			o->npu_slots = ~0u;
+			o->npus = true;
 		} else if (!strcmp(w, "cpu")) {
 			o->cpu = true;
 		} else if (!strncmp(w, "npu:", 4)) {
@@ -189,7 +189,7 @@ static int read_device(struct record_opts *o, char *list)
 			return -EINVAL;
 		}
 	}
-	return o->npu_slots || o->cpu ? 0 : -EINVAL;
+	return o->npus || o->npu_slots || o->cpu ? 0 : -EINVAL;
 }
 
 static int choose(const char *arg, const char *a, const char *b)
@@ -419,7 +419,7 @@ int cmd_record(int argc, char **argv)
 out:
 	free(o->pids);
 	free(o->names);
-	hmap__free(&s->loss_seen);
+	session__free_losses(s);
 	hmap__free(&s->segments_said);
 	hmap__free(&s->told);
 	session__free_unseen(s);

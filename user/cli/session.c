@@ -107,6 +107,7 @@ static int setup(struct session *s)
 			       .start_real = clock__real() };
 	struct model_opts mo = { .level = s->opts.level,
 				 .events = s->opts.events,
+				 .npus = s->opts.npus,
 				 .npu_slots = s->opts.npu_slots,
 				 .cpu = s->opts.cpu,
 				 .boot_to_real = s->boot_to_real };
@@ -250,8 +251,6 @@ static int open_loop(struct session *s, int *timer)
 {
 	struct itimerspec its = { { 0, TICK_MS * 1000000 }, { 0, TICK_MS * 1000000 } };
 	int ep = epoll_create1(EPOLL_CLOEXEC);
-	const int *fds;
-	size_t i, n;
 
 	if (ep < 0)
 		return -errno;
@@ -261,9 +260,8 @@ static int open_loop(struct session *s, int *timer)
 		close(ep);
 		return -errno;
 	}
-	n = s->watch ? mapwatch__fds(s->watch, &fds) : 0;
-	for (i = 0; i < n; i++)
-		poll_add(ep, fds[i], ON_MAP);
+	if (s->watch)
+		poll_add(ep, mapwatch__fd(s->watch), ON_MAP);
 	return ep;
 }
 
@@ -375,6 +373,7 @@ static void finish(struct session *s)
 	/* What programs that were running at the stop still wrote. */
 	drain__stop(s->drain);
 	session__deliver(s, true);
+	s->detached = true;
 	session__losses(s);
 	model__stop(s->model, s->t_stop);
 	out__flush(s->out);
@@ -406,12 +405,13 @@ int session__run(struct session *s)
 	if (!err && !s->early) {
 		report_attached(s);
 		err = session__meet_targets(s);
-		if (!err)
-			err = session__release(s);
 		if (!err && prober__attached(s->prober) == 0 && !s->watch) {
 			pr_err("nothing to probe, and new mappings cannot be watched");
 			err = -ENOENT;
 		}
+		/* The last step: what has begun is not ended for an error of ours. */
+		if (!err)
+			err = session__release(s);
 	}
 	if (!err) {
 		ran = true;

@@ -34,8 +34,8 @@ struct record_opts {
 	uint64_t ring_bytes;
 	const char *summary_json;
 	unsigned int level, events;
-	uint32_t npu_slots;
-	bool cpu;
+	uint32_t npu_slots; /* bit N: device N */
+	bool npus, cpu; /* all of them; the host */
 	enum out_format format;
 	enum out_order order;
 	enum out_timeline timeline;
@@ -44,12 +44,19 @@ struct record_opts {
 
 /* A time in which an unknown number of calls was not seen, see gaps.c. */
 struct gap {
-	char *path; /* library that was probed late; NULL: notices of mappings were lost */
-	char *functions; /* only these of it, see later.c; NULL: all */
+	enum {
+		GAP_LIBRARY, /* path was probed late by pid */
+		GAP_FUNCTIONS, /* only these functions of it, see later.c */
+		GAP_PROCESS, /* pid became a target late */
+		GAP_NOTICES, /* notices of mappings were lost */
+	} kind;
+	char *path;
+	char *functions;
 	pid_t pid; /* that had it mapped */
 	uint32_t start; /* of that process, 0 = not known */
 	uint64_t first, last; /* boot time */
-	bool never; /* the library was not probed even at last: nobody could open it */
+	bool never; /* the library was not probed even at last; of the process nobody knows the name
+		     */
 	bool told; /* by a row */
 };
 
@@ -111,13 +118,19 @@ struct session {
 	bool pool_unseen; /* for some time or wholly: a withdrawn probe, only segments */
 	struct hmap segments_said; /* file numbers, see segments.c */
 
-	/* losses already written as rows, by (site, reason, device) */
-	struct hmap loss_seen;
-	uint64_t lost_total;
+	/* lost.c */
+	struct losses_told losses_told; /* already written as rows */
+	struct loss *own_losses; /* that no program counts */
+	size_t n_own_losses;
+	uint64_t lost_total; /* all of them */
+	uint64_t undecodable; /* records that were received and are no events */
+	uint64_t life_bad; /* the same of the lifecycle ring */
+	bool detached; /* no program runs any more */
 	size_t probes_failed;
 	uint64_t t_swept, swept; /* open calls of threads that are gone */
 	uint64_t life_seen, life_lost; /* births and deaths of processes */
-	uint64_t rows_unknown; /* processes that could not be kept: out of memory */
+	bool inexact; /* the account does not add up */
+	uint64_t crowded; /* events of more pools than a process can have */
 
 	int write_err;
 	int signals; /* descriptor that SIGINT and its like are read from */
@@ -145,6 +158,8 @@ int session__meet_targets(struct session *s);
 int session__probe_targets(struct session *s);
 /* Processes named by -n that are no targets yet. 0 or -errno. */
 int session__find_names(struct session *s);
+/* The same of one process: into the set, and what was missed of it is noted. True: it is new. */
+bool session__join(struct session *s, pid_t pid, uint64_t since);
 /* Notices of new mappings: their files are probed, and what is missing is noted. */
 void session__read_maps(struct session *s);
 /* Any target left? */
@@ -162,14 +177,17 @@ void session__note_late(struct session *s, const struct probed_file *f, const ch
  * `first` were probed only at `last`. */
 void session__note_functions(struct session *s, const struct probed_file *f, const char *functions,
 			     pid_t pid, uint64_t first, uint64_t last);
+/* A process had a library mapped before it was found to be a target, or has ended before its name
+ * could be looked at; it runs since `first`. */
+void session__note_process(struct session *s, pid_t pid, uint64_t first);
 /* Notices of mappings were lost since then, until now. */
 void session__note_unwatched(struct session *s, uint64_t since);
 /* LOST rows of the gaps that end before now. */
 void session__gap_rows(struct session *s, uint64_t now);
 void session__free_gaps(struct session *s);
 
-/* unseen.c: are the probes in what the targets (0) or one process have mapped? */
-void session__check_unseen(struct session *s, pid_t pid);
+/* unseen.c: are the probes in what the targets (0) or one process have mapped (since then)? */
+void session__check_unseen(struct session *s, pid_t pid, uint64_t since);
 /* Their LOST rows, when the recording has ended. */
 void session__unseen_rows(struct session *s, uint64_t now);
 void session__free_unseen(struct session *s);
@@ -186,8 +204,16 @@ void session__sweep(struct session *s);
 
 /* pump.c: records to rows. */
 void session__deliver(struct session *s, bool final);
-void session__losses(struct session *s);
 void session__free_checks(struct session *s);
+
+/* lost.c: losses whose number is known. */
+/* A record that is no event, or for which there was no memory. */
+void session__undecodable(struct session *s, const struct mt_hdr *h, bool no_memory);
+/* All so far; malloced array of *n. 0 or -errno. */
+int session__all_losses(struct session *s, struct loss **list, size_t *n);
+/* LOST rows of what is new, also of gaps and of what is unseen. */
+void session__losses(struct session *s);
+void session__free_losses(struct session *s);
 
 /* summary.c */
 struct account {

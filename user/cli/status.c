@@ -3,6 +3,7 @@
 #include "cli/session.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -21,7 +22,7 @@ void status__clear(void)
 void status__draw(struct session *s)
 {
 	static uint64_t last_events, last_time;
-	struct pool_state pools[16];
+	struct pool_state *pools;
 	struct drain_stats d;
 	uint64_t now = clock__boot();
 	char line[256];
@@ -31,7 +32,7 @@ void status__draw(struct session *s)
 	if (s->opts.quiet || !isatty(STDERR_FILENO))
 		return;
 	drain__stats(s->drain, &d);
-	n = model__pools(s->model, pools, MT_ARRAY_SIZE(pools));
+	pools = model__pool_list(s->model, &n);
 	len = snprintf(line, sizeof(line), "\r\033[K%.0f s  %llu events (%.0f/s)  lost %llu",
 		       (double)(now - s->t_attached) / 1e9, (unsigned long long)d.received,
 		       last_time ? (double)(d.received - last_events) * 1e9 /
@@ -45,6 +46,7 @@ void status__draw(struct session *s)
 				row_type__name(pools[i].type), (int)pools[i].device,
 				cli__bytes(pools[i].used));
 	}
+	free(pools);
 	last_events = d.received;
 	last_time = now;
 	log__set_hook(status__clear);

@@ -27,19 +27,29 @@ static size_t probes_failed(struct session *s)
 void session__collect(struct session *s)
 {
 	struct mt_site_stat st;
+	struct model_counts c;
+	struct drain_stats d;
+	struct account a;
 
+	model__counts(s->model, &c);
+	s->crowded = c.rules[RULE_CROWDED];
 	s->probes_failed = probes_failed(s);
 	later__settle(s);
 	if (!site_stat__read(s->stats_fd, 0, &st)) {
 		s->life_seen = st.seen;
 		s->life_lost = st.lost;
 	}
+	drain__stats(s->drain, &d);
+	s->life_lost += d.life_bad + s->life_bad;
+	session__account(s, &a);
+	s->inexact = !a.exact;
 }
 
 bool session__incomplete(const struct session *s)
 {
-	return s->lost_total || s->n_gaps || s->n_unseen || s->mapwatch_lost || s->pool_unseen ||
-	       s->probes_failed || s->life_lost || s->functions_unseen;
+	return s->inexact || s->crowded || s->lost_total || s->n_gaps || s->n_unseen ||
+	       s->mapwatch_lost || s->pool_unseen || s->probes_failed || s->life_lost ||
+	       s->functions_unseen;
 }
 
 void session__account(struct session *s, struct account *a)
@@ -66,7 +76,7 @@ void session__account(struct session *s, struct account *a)
 	drain__stats(s->drain, &d);
 	model__counts(s->model, &c);
 	a->received = d.received;
-	a->bad = d.bad + s->rows_unknown;
+	a->bad = d.nonsense.count + d.no_memory.count + s->undecodable;
 	a->rows = c.rows_events;
 	for (i = 0; i < RULE_MAX; i++)
 		if (i != RULE_LIFECYCLE)
@@ -96,29 +106,18 @@ static const char *device_text(int32_t d, char buf[16])
 
 #define SHOWN_POOLS 16
 
-/* Largest first; of equal ones the order of processes and pools is kept apart by PID. */
-static int by_peak(const void *a, const void *b)
-{
-	const struct pool_state *x = a, *y = b;
-
-	if (x->peak != y->peak)
-		return x->peak < y->peak ? 1 : -1;
-	return x->tgid < y->tgid ? -1 : x->tgid > y->tgid;
-}
-
 /* The picture of the peak: what each pool held at most, drawn to one scale. */
 static void print_pools(struct session *s, FILE *f)
 {
-	struct pool_state p[256];
-	size_t n = model__pools(s->model, p, MT_ARRAY_SIZE(p)), i;
 	uint64_t max = 0;
 	char dev[16];
+	size_t n, i;
+	struct pool_state *p = model__pool_list(s->model, &n);
 
 	for (i = 0; i < n; i++)
 		max = MT_MAX(max, MT_MAX(p[i].peak, p[i].peak_total));
 	if (!max)
-		return;
-	qsort(p, n, sizeof(*p), by_peak);
+		goto out;
 	fprintf(f,
 		"  peak of each pool (sums marked * count what was allocated since the attach):\n");
 	for (i = 0; i < n && i < SHOWN_POOLS; i++) {
@@ -135,6 +134,8 @@ static void print_pools(struct session *s, FILE *f)
 	}
 	if (n > SHOWN_POOLS)
 		fprintf(f, "    ... and %zu smaller ones\n", n - SHOWN_POOLS);
+out:
+	free(p);
 }
 
 static void print_rows(const struct model_counts *c, FILE *f)
@@ -159,18 +160,21 @@ static void print_losses(struct session *s, FILE *f)
 	struct loss *list;
 	size_t n, i;
 
-	if (losses__read(s->losses_fd, &list, &n))
+	if (session__all_losses(s, &list, &n))
 		return;
 	for (i = 0; i < n; i++) {
-		char dev[16] = "unknown";
+		char dev[16] = "unknown", cpu[16] = "unknown";
+
+		if (list[i].cpu != NO_CPU)
+			snprintf(cpu, sizeof(cpu), "%u", list[i].cpu);
 
 		if (list[i].device >= 0)
 			device_text(list[i].device, dev);
 		fprintf(f,
 			"  lost %" PRIu64
-			": %s, probe %s, device %s, cpu %u, from %.3f s to %.3f s\n",
+			": %s, probe %s, device %s, cpu %s, from %.3f s to %.3f s\n",
 			list[i].count, loss__reason(list[i].reason),
-			prober__site_name(s->prober, list[i].site), dev, list[i].cpu,
+			prober__site_name(s->prober, list[i].site), dev, cpu,
 			(double)(int64_t)(list[i].first - s->t_attached) / 1e9,
 			(double)(int64_t)(list[i].last - s->t_attached) / 1e9);
 	}
@@ -198,16 +202,25 @@ static void print_gaps(const struct session *s, FILE *f)
 	for (i = 0; i < s->n_gaps; i++) {
 		const struct gap *g = &s->gaps[i];
 
-		if (g->never)
+		if (g->kind == GAP_LIBRARY && g->never)
 			fprintf(f, "  library %s (pid %d): mapped, and never probed\n",
 				cli__text(g->path), (int)g->pid);
-		else if (g->functions)
+		else if (g->kind == GAP_FUNCTIONS)
 			fprintf(f,
 				"  late Python functions of %s (pid %d): %s; calls of the %.1f ms "
 				"before they were probed may be missing\n",
 				cli__text(g->path), (int)g->pid, g->functions,
 				(double)(g->last - g->first) / 1e6);
-		else if (g->path)
+		else if (g->kind == GAP_PROCESS)
+			fprintf(f,
+				"  late process (pid %d): %s within %.1f ms; its calls before may "
+				"be "
+				"missing\n",
+				(int)g->pid,
+				g->never ? "ended before its name could be looked at,"
+					 : "found by its name",
+				(double)(g->last - g->first) / 1e6);
+		else if (g->kind == GAP_LIBRARY)
 			fprintf(f,
 				"  late library %s (pid %d): probed %.1f ms after it was mapped\n",
 				cli__text(g->path), (int)g->pid,
@@ -274,9 +287,11 @@ void session__summary(struct session *s)
 		(double)s->attach_ns / 1e6, (double)s->detach_ns / 1e6);
 	fprintf(f,
 		"  events seen %" PRIu64 " = rows %" PRIu64 " + without a row by rule %" PRIu64
-		" + lost %" PRIu64 "%s\n",
-		a.seen, a.rows, a.no_row, a.lost,
-		a.exact ? "" : "  (DOES NOT ADD UP: a defect, please report)");
+		" + lost %" PRIu64,
+		a.seen, a.rows, a.no_row, a.lost);
+	if (a.bad)
+		fprintf(f, " + undecodable %" PRIu64, a.bad);
+	fprintf(f, "%s\n", a.exact ? "" : "  (DOES NOT ADD UP: a defect, please report)");
 	for (i = 0; i < RULE_MAX; i++)
 		if (c.rules[i] && i != RULE_LIFECYCLE)
 			fprintf(f, "    %s: %" PRIu64 "\n", rule__name(i), c.rules[i]);
@@ -295,6 +310,11 @@ void session__summary(struct session *s)
 			", out of memory %" PRIu64 ", range ends without start %" PRIu64
 			", late %" PRIu64 "\n",
 			c.preattach, c.residual, c.oom, c.unpaired_ranges, d.late);
+	if (c.ranges_over)
+		fprintf(f,
+			"  range starts not remembered, too many ranges are open: %" PRIu64
+			"; their ends have no start\n",
+			c.ranges_over);
 	print_losses(s, f);
 	if (s->life_lost)
 		fprintf(f, "  lifecycle events lost: %" PRIu64 " of %" PRIu64 "\n", s->life_lost,
@@ -321,6 +341,9 @@ void session__summary(struct session *s)
 				pf->path);
 	if (unwritten)
 		fprintf(f, "  rows that could not be written: %" PRIu64 "\n", unwritten);
+	if (out__left_out(s->out))
+		fprintf(f, "  rows without a trace file, of devices above %d: %" PRIu64 "\n",
+			MAX_DEVICES - 1, out__left_out(s->out));
 	print_command(s, f);
 	print_pools(s, f);
 	fprintf(f, "  stacks: none asked for\n");

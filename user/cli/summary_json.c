@@ -30,7 +30,7 @@ static void json_losses(struct session *s, cJSON *top)
 	struct loss *list;
 	size_t n, i;
 
-	if (losses__read(s->losses_fd, &list, &n))
+	if (session__all_losses(s, &list, &n))
 		return;
 	for (i = 0; i < n; i++) {
 		cJSON *o = cJSON_CreateObject();
@@ -38,7 +38,10 @@ static void json_losses(struct session *s, cJSON *top)
 		cJSON_AddStringToObject(o, "reason", loss__reason(list[i].reason));
 		cJSON_AddStringToObject(o, "probe", prober__site_name(s->prober, list[i].site));
 		cJSON_AddNumberToObject(o, "device", list[i].device);
-		cJSON_AddNumberToObject(o, "cpu", list[i].cpu);
+		if (list[i].cpu == NO_CPU)
+			cJSON_AddNullToObject(o, "cpu");
+		else
+			cJSON_AddNumberToObject(o, "cpu", list[i].cpu);
 		add_u64(o, "count", list[i].count);
 		add_u64(o, "first_boot_ns", list[i].first);
 		add_u64(o, "last_boot_ns", list[i].last);
@@ -106,6 +109,7 @@ static void json_gaps(struct session *s, cJSON *top)
 {
 	cJSON *late = cJSON_AddArrayToObject(top, "late_libraries");
 	cJSON *functions = cJSON_AddArrayToObject(top, "late_functions");
+	cJSON *processes = cJSON_AddArrayToObject(top, "late_processes");
 	cJSON *unwatched = cJSON_AddArrayToObject(top, "mappings_unwatched");
 	size_t i;
 
@@ -113,17 +117,23 @@ static void json_gaps(struct session *s, cJSON *top)
 		const struct gap *g = &s->gaps[i];
 		cJSON *o = cJSON_CreateObject();
 
-		if (g->path) {
-			cJSON_AddStringToObject(o, "path", cli__text(g->path));
+		if (g->kind != GAP_NOTICES) {
 			cJSON_AddNumberToObject(o, "pid", g->pid);
 			add_u64(o, "gap_ns", g->last - g->first);
+		}
+		if (g->path) {
+			cJSON_AddStringToObject(o, "path", cli__text(g->path));
 			cJSON_AddBoolToObject(o, "probed", !g->never);
 		}
 		add_u64(o, "first_boot_ns", g->first);
 		add_u64(o, "last_boot_ns", g->last);
 		if (g->functions)
 			cJSON_AddStringToObject(o, "functions", g->functions);
-		cJSON_AddItemToArray(g->functions ? functions : g->path ? late : unwatched, o);
+		cJSON_AddItemToArray(g->kind == GAP_FUNCTIONS ? functions
+				     : g->kind == GAP_LIBRARY ? late
+				     : g->kind == GAP_PROCESS ? processes
+							      : unwatched,
+				     o);
 	}
 	late = cJSON_AddArrayToObject(top, "unseen_libraries");
 	for (i = 0; i < s->n_unseen; i++) {
@@ -139,8 +149,8 @@ static void json_gaps(struct session *s, cJSON *top)
 static void json_pools(struct session *s, cJSON *top)
 {
 	cJSON *arr = cJSON_AddArrayToObject(top, "pools");
-	struct pool_state p[256];
-	size_t n = model__pools(s->model, p, MT_ARRAY_SIZE(p)), i;
+	size_t n, i;
+	struct pool_state *p = model__pool_list(s->model, &n);
 
 	for (i = 0; i < n; i++) {
 		cJSON *o = cJSON_CreateObject();
@@ -155,6 +165,7 @@ static void json_pools(struct session *s, cJSON *top)
 		cJSON_AddBoolToObject(o, "since_attach_only", p[i].partial);
 		cJSON_AddItemToArray(arr, o);
 	}
+	free(p);
 }
 
 /* A file that is not there is made and removed: no other way tells all that may be in its way. */
@@ -247,10 +258,12 @@ int session__summary_json(struct session *s, const char *path)
 	add_u64(top, "rows_extra", c.rows_extra);
 	add_u64(top, "rows_written", rows);
 	add_u64(top, "rows_unwritten", unwritten);
+	add_u64(top, "rows_without_trace_file", out__left_out(s->out));
 	add_u64(top, "frees_preattach", c.preattach);
 	add_u64(top, "frees_missed", c.residual);
 	add_u64(top, "failed_allocations", c.failures[0]);
 	add_u64(top, "failed_other", c.failures[1]);
+	add_u64(top, "ranges_not_remembered", c.ranges_over);
 	add_u64(top, "oom", c.oom);
 	add_u64(top, "late", d.late);
 	add_u64(top, "live_blocks", c.live_blocks);
@@ -274,17 +287,21 @@ int session__summary_json(struct session *s, const char *path)
 	if (!text)
 		return -ENOMEM;
 	if (strcmp(path, "-") == 0) {
-		puts(text);
+		err = puts(text) < 0 || fflush(stdout) ? -errno : 0;
 		free(text);
-		return 0;
+		clearerr(stdout); /* said here */
+		if (err)
+			cannot_write(path, err);
+		return err;
 	}
 	/* A named file of the user's: replaced, but never through a link. */
 	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	err = fd < 0 ? -errno : fd__write_all(fd, text, strlen(text));
-	if (fd >= 0) {
-		(void)fd__write_all(fd, "\n", 1);
-		close(fd);
-	}
+	if (!err)
+		err = fd__write_all(fd, "\n", 1);
+	/* Of some file systems only this tells that there was no room. */
+	if (fd >= 0 && close(fd) && !err)
+		err = -errno;
 	free(text);
 	if (err)
 		cannot_write(path, err);

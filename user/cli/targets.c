@@ -58,8 +58,26 @@ int session__meet_targets(struct session *s)
 	return err;
 }
 
+static int is_wanted(void *ctx, const struct mapping *m)
+{
+	(void)ctx;
+	return catalogue__wants(path_base(m->path)) && !path__is_stub(m->path);
+}
+
+/* A process that runs since then joins the recording: what was missed of it is noted. */
+static bool join(struct session *s, pid_t pid, uint64_t since)
+{
+	if (target__add(s, pid))
+		return false;
+	/* What it has not mapped by now it cannot have called before. */
+	if (s->t_attached && proc__each_mapping(pid, is_wanted, NULL) == 1)
+		session__note_process(s, pid, since);
+	return true;
+}
+
 struct family {
 	struct session *s;
+	uint64_t since;
 	size_t added;
 };
 
@@ -72,20 +90,30 @@ static int child_of_target(void *ctx, pid_t pid)
 	if (pid == getpid() || target__is(f->s, pid, &t) || proc__parent(pid, &parent) ||
 	    !target__is(f->s, parent, &t))
 		return 0;
-	f->added += !target__add(f->s, pid);
+	f->added += join(f->s, pid, f->since);
 	return 0;
 }
 
 /* Children that run already, to any depth: a launcher's ranks. Later ones come by fork. */
-static void add_children(struct session *s)
+static void add_children(struct session *s, uint64_t since)
 {
-	struct family f = { .s = s };
+	struct family f = { .s = s, .since = since };
 
 	do {
 		f.added = 0;
 		proc__each(child_of_target, &f);
 	} while (f.added);
 }
+bool session__join(struct session *s, pid_t pid, uint64_t since)
+{
+	if (!join(s, pid, since))
+		return false;
+	/* Children that it has had before are found by nobody else. */
+	if (s->opts.follow)
+		add_children(s, since);
+	return true;
+}
+
 /* ---- the initial set ---- */
 
 static int by_name(void *ctx, pid_t pid)
@@ -98,8 +126,15 @@ static int by_name(void *ctx, pid_t pid)
 		return 0;
 	for (i = 0; i < s->opts.n_names; i++)
 		if (proc__named(pid, s->opts.names[i])) {
-			int err = target__add(s, pid);
+			uint32_t start = 0;
+			int err;
 
+			if (s->t_attached) { /* ticks of 10 ms */
+				(void)proc__start(pid, &start);
+				session__join(s, pid, MT_MAX(s->rescan_since, start * 10000000ULL));
+				break;
+			}
+			err = target__add(s, pid);
 			if (err && err != -ESRCH)
 				return err;
 			break;
@@ -168,7 +203,7 @@ int session__find_targets(struct session *s)
 				err == -ENODEV ? "it is a cgroup of version 1" : strerror(-err));
 	}
 	if (s->opts.follow && !s->opts.all)
-		add_children(s);
+		add_children(s, 0);
 	return 0;
 }
 

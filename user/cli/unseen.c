@@ -9,10 +9,10 @@
 
 #define SITES 4 /* of a file, looked at in each process: all or none are there */
 
-static void add(struct session *s, const char *path, pid_t pid, const char *why)
+static void add(struct session *s, const char *path, pid_t pid, uint64_t since, const char *why)
 {
 	struct hkey k = { hash__bytes(path, strlen(path), 0), (uint64_t)pid };
-	struct unseen_lib u = { .pid = pid, .since = clock__boot(), .why = why };
+	struct unseen_lib u = { .pid = pid, .since = since, .why = why };
 	bool fresh = false;
 	void *p;
 
@@ -71,6 +71,7 @@ static bool in_place(pid_t pid, const struct mapping *m, const struct probed_fil
 struct check {
 	struct session *s;
 	pid_t pid;
+	uint64_t since;
 };
 
 static int check_mapping(void *ctx, const struct mapping *m)
@@ -86,14 +87,14 @@ static int check_mapping(void *ctx, const struct mapping *m)
 	if (fd < 0) {
 		/* Not when the process has just ended. */
 		if (!proc__start(c->pid, &start))
-			add(c->s, m->path, c->pid,
+			add(c->s, m->path, c->pid, c->since,
 			    "it cannot be opened; needs CAP_CHECKPOINT_RESTORE (man memtap, "
 			    "CAPABILITIES)");
 		return 0;
 	}
 	f = prober__file_of(c->s->prober, fd);
 	if (f && !in_place(c->pid, m, f))
-		add(c->s, m->path, c->pid,
+		add(c->s, m->path, c->pid, c->since,
 		    f->overlay ? "the file was changed in its overlay file system since it was "
 				 "mapped; start the process anew"
 			       : "the kernel has not put the probes into its copy");
@@ -101,9 +102,9 @@ static int check_mapping(void *ctx, const struct mapping *m)
 	return 0;
 }
 
-void session__check_unseen(struct session *s, pid_t pid)
+void session__check_unseen(struct session *s, pid_t pid, uint64_t since)
 {
-	struct check c = { .s = s, .pid = pid };
+	struct check c = { .s = s, .pid = pid, .since = since };
 	uint32_t key, *prev = NULL;
 
 	if (pid) {
@@ -134,7 +135,7 @@ void session__unseen_rows(struct session *s, uint64_t now)
 					.last = s->t_stop,
 					.now = now };
 
-		if (!u->told)
+		if (!u->told && row.first < row.last)
 			u->told = model__lost(s->model, &row);
 	}
 }

@@ -232,19 +232,27 @@ bool model__malloc_row(struct model *m, struct process *p, const struct event *e
 	return true;
 }
 
+/* Into the sum of the process there, and the sum into the row. */
+static void hold(struct process *p, enum layer l, struct row *r, int64_t by, uint64_t time)
+{
+	struct pool *q = pool__summed(p, l, r->device);
+
+	if (!q)
+		return;
+	pool__change(q, by, time);
+	r->held = q->used;
+}
+
 static void on_hal_alloc(struct model *m, struct process *p, const struct event *e)
 {
 	int32_t dev = e->flags & EVF_HOST ? DEV_HOST : process__logical(p, e->tid, e->device);
 	enum layer l = e->flags & EVF_CREATE ? LAYER_HANDLE : LAYER_HAL;
-	struct pool *q;
 	struct row r;
 
 	if (!model__malloc_row(m, p, e, l, ROW_HAL, dev, &r))
 		return;
 	process__saw_device(p, e->tid, dev);
-	q = pool__of(&p->hal, dev);
-	if (q)
-		pool__change(q, e->size, e->time);
+	hold(p, l, &r, e->size, e->time);
 	if (l == LAYER_HANDLE)
 		ms__physical(p, dev, e->size);
 	if (!m->opts.vendor) {
@@ -264,13 +272,10 @@ static void on_hal_alloc(struct model *m, struct process *p, const struct event 
 static void on_hal_free(struct model *m, struct process *p, const struct event *e)
 {
 	enum layer l = e->flags & EVF_CREATE ? LAYER_HANDLE : LAYER_HAL;
-	struct pool *q;
 	struct row r;
 
 	if (model__free_row(m, p, e, l, ROW_HAL, &r)) {
-		q = pool__of(&p->hal, r.device);
-		if (q)
-			pool__change(q, -r.size, e->time);
+		hold(p, l, &r, -r.size, e->time);
 		if (l == LAYER_HANDLE)
 			ms__physical(p, r.device, -r.size);
 		if (!m->opts.vendor && r.device != DEV_HOST && r.phys_device >= 0)
@@ -284,10 +289,13 @@ static void on_host_reg(struct model *m, struct process *p, const struct event *
 	struct row r;
 
 	if (e->kind == EV_HOST_UNREG) {
-		model__free_row(m, p, e, LAYER_HOST_REG, ROW_HOST_PINNED, &r);
+		if (model__free_row(m, p, e, LAYER_HOST_REG, ROW_HOST_PINNED, &r))
+			hold(p, LAYER_HOST_REG, &r, -r.size, e->time);
 		r.device = DEV_CPU;
-	} else if (!model__malloc_row(m, p, e, LAYER_HOST_REG, ROW_HOST_PINNED, DEV_CPU, &r)) {
-		return;
+	} else {
+		if (!model__malloc_row(m, p, e, LAYER_HOST_REG, ROW_HOST_PINNED, DEV_CPU, &r))
+			return;
+		hold(p, LAYER_HOST_REG, &r, e->size, e->time);
 	}
 	r.attrs |= ATTR_PINNED;
 	model__emit(m, p, &r, true);

@@ -21,6 +21,9 @@ static struct ms_pool *pool_at(struct process *p, uint64_t object)
 	for (i = 0; i < p->n_ms_pools; i++)
 		if (p->ms_pools[i].object == object)
 			return &p->ms_pools[i];
+	/* Each event adds all of them up. */
+	if (p->n_ms_pools >= MAX_MS_POOLS)
+		return NULL;
 	q = realloc(p->ms_pools, (p->n_ms_pools + 1) * sizeof(*q));
 	if (!q)
 		return NULL;
@@ -172,6 +175,10 @@ static void put_off(struct model *m, struct process *p, const struct event *e)
 {
 	struct event *v;
 
+	if (p->n_ms_pieces >= MAX_MS_PIECES) {
+		m->counts.rules[RULE_CROWDED]++;
+		return;
+	}
 	if (p->n_ms_pieces == p->cap_ms_pieces) {
 		size_t cap = p->cap_ms_pieces ? p->cap_ms_pieces * 2 : 16;
 
@@ -198,20 +205,23 @@ static void pieces_are_blocks(struct model *m, struct process *p, uint32_t tid)
 	size_t i, kept = 0, n = p->n_ms_pieces;
 
 	for (i = 0; i < n; i++) {
-		struct event e = p->ms_pieces[i];
+		struct event e;
 		struct ms_pool *q;
 
-		if (e.tid != tid) {
-			p->ms_pieces[kept++] = e;
+		if (p->ms_pieces[i].tid != tid) {
+			if (kept != i)
+				p->ms_pieces[kept] = p->ms_pieces[i];
+			kept++;
 			continue;
 		}
+		e = p->ms_pieces[i];
 		q = pool_at(p, e.key);
 		/* Rows are written in the order of their times. */
 		e.time = MT_MAX(e.time, m->last_time);
 		if (q)
 			on_free(m, p, q, &e);
 		else
-			m->counts.rules[RULE_PART]++;
+			m->counts.rules[RULE_CROWDED]++;
 	}
 	p->n_ms_pieces = kept;
 }
@@ -259,7 +269,7 @@ void ms__event(struct model *m, struct process *p, const struct event *e)
 	}
 	q = pool_at(p, e->key);
 	if (!q) {
-		m->counts.rules[RULE_PART]++;
+		m->counts.rules[RULE_CROWDED]++;
 		return;
 	}
 	learn_device(p, q, e);

@@ -20,6 +20,7 @@ const char *rule__name(enum rule r)
 		[RULE_OTHER_POOL] = "MindSpore host pools",
 		[RULE_NOT_FREED] = "MindSpore frees that wait or find nothing",
 		[RULE_PART] = "MindSpore blocks cut apart",
+		[RULE_CROWDED] = "MindSpore pools and parts beyond what is kept",
 		[RULE_FILTERED] = "filtered by options",
 		[RULE_WITHDRAWN] = "withdrawn probes",
 		[RULE_DOUBTED] = "processes that tell nonsense",
@@ -62,18 +63,19 @@ uint64_t model__real(const struct model *m, uint64_t boot)
 	return boot + (uint64_t)m->opts.boot_to_real;
 }
 
-static bool device_wanted(const struct model *m, int32_t device)
+bool model__wants(const struct model *m, int32_t device)
 {
-	if (device == DEV_NA || (!m->opts.npu_slots && !m->opts.cpu))
+	if (device == DEV_NA || (!m->opts.npus && !m->opts.npu_slots && !m->opts.cpu))
 		return true;
 	if (device == DEV_HOST || device == DEV_CPU)
 		return m->opts.cpu;
-	return device < 32 && (m->opts.npu_slots >> device & 1);
+	return m->opts.npus || (device < 32 && (m->opts.npu_slots >> device & 1));
 }
 
 bool model__emit(struct model *m, struct process *p, struct row *r, bool is_event)
 {
-	if (!device_wanted(m, r->device)) {
+	/* What is lost is in the account, so it is in the rows. */
+	if (r->type != ROW_LOST && !model__wants(m, r->device)) {
 		if (is_event)
 			m->counts.rules[RULE_FILTERED]++;
 		return false;
@@ -213,7 +215,8 @@ static void on_mark(struct model *m, struct process *p, const struct event *e)
 		g.id = e->key ? e->key : p->next_range;
 		if (e->text_len == 10 && memcmp(e->text, "step start", 10) == 0)
 			g.step_id = ++p->step;
-		process__open_range(p, &g);
+		if (!process__open_range(p, &g))
+			m->counts.ranges_over++;
 		r.type = ROW_RANGE_START;
 		r.range_id = g.id;
 		r.step_id = g.step_id;
@@ -330,6 +333,7 @@ static void on_exit_process(struct model *m, struct process *p, uint64_t time)
 	system_row(m, p, ROW_STOP_TRACE, time, p->tgid, 0, false);
 	model__drop_blocks(m, p);
 	process__end(p);
+	process__no_sums(p);
 	if (m->ops.ended)
 		m->ops.ended(m->ctx, p->tgid);
 }

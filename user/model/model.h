@@ -45,6 +45,9 @@ enum row_type {
 	ROW_TYPE_MAX
 };
 
+/* Of so many devices, from 0, there are pools and trace files. */
+#define MAX_DEVICES 64
+
 /* Device column: a number >= 0, or one of these. */
 #define DEV_NA (-1) /* "N/A" */
 #define DEV_HOST (-2) /* "host": HAL memory of type HOST (V-seed) */
@@ -101,6 +104,7 @@ struct row {
 	const char *lost_library; /* NULL = not of one library */
 
 	/* For the trace writer: */
+	uint64_t held; /* HAL, HOST_PINNED: what the process has there by the blocks seen */
 	uint64_t kernel_index; /* launches of the process up to here, this one included */
 	uint64_t range_id; /* ROW_RANGE_START/END */
 	uint64_t step_id; /* of a range named "step start", else 0 */
@@ -131,6 +135,7 @@ enum rule {
 	RULE_OTHER_POOL, /* MindSpore's pools of the host */
 	RULE_NOT_FREED, /* MindSpore: still in use by a stream, or not of the pool */
 	RULE_PART, /* MindSpore: rests of blocks cut apart, the end of the call that does it */
+	RULE_CROWDED, /* MindSpore: of more pools, or parts at once, than a process can have */
 	RULE_FILTERED, /* --events, --level, --device */
 	RULE_WITHDRAWN, /* the self-check of its probe failed */
 	RULE_DOUBTED, /* the same for one process: what it tells makes no sense */
@@ -144,8 +149,10 @@ struct model_opts {
 	bool vendor; /* front end: nothing the vendor's tool has not */
 	unsigned int level; /* LEVEL_* */
 	unsigned int events; /* EVENTS_* */
-	uint32_t npu_slots; /* bit N: rows of device N; 0 = all */
-	bool cpu; /* with npu_slots: rows of the host too */
+	/* Rows of which devices; none of the three: of all. LOST rows are never left out. */
+	bool npus; /* all NPUs */
+	uint32_t npu_slots; /* bit N: of device N */
+	bool cpu; /* of the host */
 	int64_t boot_to_real; /* added to boot time */
 };
 
@@ -209,6 +216,7 @@ struct model_counts {
 	uint64_t preattach; /* frees of blocks from before the attach */
 	uint64_t residual; /* MALLOC of an address still live: a missed FREE */
 	uint64_t unpaired_ranges; /* range ends without a start */
+	uint64_t ranges_over; /* starts that are not remembered: too many are open */
 	uint64_t live_blocks;
 	uint64_t by_type[ROW_TYPE_MAX][2]; /* rows of MALLOC, FREE; marks etc. in [0] */
 };
@@ -223,6 +231,9 @@ struct pool_state {
 	uint64_t peak_time; /* boot time */
 	bool partial; /* sums of what was seen since the attach only */
 };
+/* At most max of them, in the order of processes; how many there are, as snprintf(3) does. */
 size_t model__pools(const struct model *m, struct pool_state *out, size_t max);
+/* All of them, *n, the highest peak first; malloced. NULL: no memory. */
+struct pool_state *model__pool_list(const struct model *m, size_t *n);
 
 #endif

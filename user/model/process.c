@@ -124,7 +124,9 @@ void process__end(struct process *p)
 	hmap__free(&p->stream_devices);
 	free(p->ranges);
 	p->ranges = NULL;
-	p->n_ranges = p->cap_ranges = 0;
+	p->n_ranges = p->cap_ranges = p->next_range_no = p->free_range = 0;
+	hmap__free(&p->ranges_by_id);
+	hmap__free(&p->ranges_by_thread);
 }
 
 void process__free(struct process *p)
@@ -152,13 +154,19 @@ static void forget_sums(struct pools *s)
 	}
 }
 
-void process__forget(struct process *p)
+void process__no_sums(struct process *p)
 {
-	process__end(p);
 	forget_sums(&p->hal);
 	forget_sums(&p->pta);
 	forget_sums(&p->ws);
 	forget_sums(&p->ms);
+	p->pinned.used = 0;
+}
+
+void process__forget(struct process *p)
+{
+	process__end(p);
+	process__no_sums(p);
 	p->n_ms_pools = 0;
 }
 
@@ -265,39 +273,77 @@ const char *process__find_name(const struct process *p, uint64_t handle)
 	return v ? (const char *)(uintptr_t)*v : NULL;
 }
 
-struct range *process__open_range(struct process *p, const struct range *r)
-{
-	if (p->n_ranges == p->cap_ranges) {
-		size_t cap = p->cap_ranges ? p->cap_ranges * 2 : 16;
-		void *q = realloc(p->ranges, cap * sizeof(*p->ranges));
+/* ---- open ranges ---- */
 
+/* Ids of the library name the range, without one the thread's stack does. */
+static struct hkey range_key(uint32_t tid, uint64_t lib_id, uint64_t domain, bool py)
+{
+	return lib_id ? (struct hkey){ lib_id, domain }
+		      : (struct hkey){ tid | (uint64_t)py << 32, domain };
+}
+
+static struct hmap *ranges_of(struct process *p, uint64_t lib_id)
+{
+	return lib_id ? &p->ranges_by_id : &p->ranges_by_thread;
+}
+
+static uint32_t free_range(struct process *p)
+{
+	uint32_t no = p->free_range, cap;
+	void *q;
+
+	if (no) {
+		p->free_range = p->ranges[no].below;
+		return no;
+	}
+	if (p->next_range_no == p->cap_ranges) {
+		cap = p->cap_ranges ? p->cap_ranges * 2 : 16;
+		q = realloc(p->ranges, cap * sizeof(*p->ranges));
 		if (!q)
-			return NULL;
+			return 0;
 		p->ranges = q;
 		p->cap_ranges = cap;
 	}
-	p->ranges[p->n_ranges] = *r;
-	return &p->ranges[p->n_ranges++];
+	p->next_range_no = MT_MAX(p->next_range_no, 1);
+	return p->next_range_no++;
+}
+
+bool process__open_range(struct process *p, const struct range *r)
+{
+	uint64_t *top;
+	uint32_t no;
+
+	if (p->n_ranges >= MAX_RANGES)
+		return false;
+	top = hmap__put(ranges_of(p, r->lib_id), range_key(r->tid, r->lib_id, r->domain, r->py),
+			NULL);
+	no = top ? free_range(p) : 0;
+	if (!no)
+		return false;
+	p->ranges[no] = *r;
+	p->ranges[no].below = (uint32_t)*top;
+	*top = no;
+	p->n_ranges++;
+	return true;
 }
 
 bool process__close_range(struct process *p, uint32_t tid, uint64_t lib_id, uint64_t domain,
 			  bool py, struct range *out)
 {
-	size_t i;
+	struct hmap *map = ranges_of(p, lib_id);
+	struct hkey k = range_key(tid, lib_id, domain, py);
+	uint64_t *top = hmap__get(map, k);
+	uint32_t no = top ? (uint32_t)*top : 0;
 
-	/* Newest first: ids of the library name the range, without one the thread's stack does. */
-	for (i = p->n_ranges; i-- > 0;) {
-		struct range *r = &p->ranges[i];
-		bool hit = lib_id ? r->lib_id == lib_id && r->domain == domain
-				  : !r->lib_id && r->tid == tid && r->domain == domain &&
-					    r->py == py;
-
-		if (!hit)
-			continue;
-		*out = *r;
-		memmove(r, r + 1, (p->n_ranges - i - 1) * sizeof(*r));
-		p->n_ranges--;
-		return true;
-	}
-	return false;
+	if (!no)
+		return false;
+	*out = p->ranges[no];
+	if (out->below)
+		*top = out->below;
+	else
+		hmap__del(map, k, NULL);
+	p->ranges[no].below = p->free_range;
+	p->free_range = no;
+	p->n_ranges--;
+	return true;
 }

@@ -8,8 +8,7 @@
 
 struct event;
 
-#define MAX_DEVICES 64
-#define MAX_PHYS 1023 /* 10 bits in the flag of halMemAlloc */
+#define MAX_PHYS 1023 /* as EVENT_DEVICE_MAX */
 
 /* Address spaces of live blocks: layers are never mixed (ascend-abi.md 4.2). */
 enum layer { LAYER_HAL, LAYER_HANDLE, LAYER_HOST_REG, LAYER_PTA, LAYER_WS, LAYER_MS, LAYER_MAX };
@@ -29,7 +28,19 @@ struct range {
 	uint64_t id, lib_id, domain, begin, kernel_index, step_id;
 	uint32_t tid;
 	bool py;
+	uint32_t below; /* opened before it under the same key, or next free one; 0: none */
 };
+
+/*
+ * What a process may make us remember: real ones need far less, and one that never closes
+ * anything must not take all memory. What is over it is counted.
+ */
+#define MAX_RANGES 65536u
+#define MAX_MS_POOLS 256u
+#define MAX_MS_PIECES 4096u
+#define MAX_WS_USES 1024u
+#define MAX_MERGED (1u << 18)
+#define MERGED_LOOKED_AT 4096u /* addresses in the range of one free */
 
 struct thread {
 	int32_t set; /* last successful aclrtSetDevice, -1 */
@@ -91,12 +102,15 @@ struct process {
 	struct hmap streams; /* stream -> id + 1 */
 	struct hmap stream_devices; /* stream -> logical device */
 	struct hmap names; /* handle or stub -> char * */
-	struct range *ranges;
-	size_t n_ranges, cap_ranges;
+	struct range *ranges; /* 0 is none */
+	uint32_t next_range_no, cap_ranges, free_range, n_ranges;
+	struct hmap ranges_by_id; /* (id of the library, domain) -> youngest range */
+	struct hmap ranges_by_thread; /* (thread and kind, domain) -> the same, without an id */
 	int16_t *phys; /* physical number of each logical device, -1 = not told */
 	int32_t n_phys;
 	int32_t n_visible; /* devices named by the environment, 0 = not told */
 	struct pools hal, pta, ws, ms;
+	struct pool pinned; /* registered memory of the host: for the trace only */
 	struct ms_pool *ms_pools;
 	size_t n_ms_pools;
 	struct event *ms_pieces; /* frees that are of a block or of a rest of one: mindspore.c */
@@ -113,6 +127,8 @@ void process__free(struct process *p);
 void process__devices(struct process *p, const char *visible);
 /* At its end: threads, streams, names and ranges go; its pools and devices stay. */
 void process__end(struct process *p);
+/* Its memory is gone: sums are 0, peaks stay. */
+void process__no_sums(struct process *p);
 /* After an exec: what the old program had, sums included, not the peaks. */
 void process__forget(struct process *p);
 /* The pool of a slot, NULL if there is none; _get makes it, NULL for no such slot or no memory. */
@@ -131,7 +147,8 @@ int32_t process__logical(struct process *p, uint32_t tid, int32_t phys);
 int process__name(struct process *p, uint64_t handle, const char *text, size_t len);
 const char *process__find_name(const struct process *p, uint64_t handle);
 
-struct range *process__open_range(struct process *p, const struct range *r);
+/* False: too many are open, or no memory; its end will find none. */
+bool process__open_range(struct process *p, const struct range *r);
 /* The range that an end closes, removed into *out; false if there is none. */
 bool process__close_range(struct process *p, uint32_t tid, uint64_t lib_id, uint64_t domain,
 			  bool py, struct range *out);

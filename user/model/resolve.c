@@ -31,6 +31,8 @@ void merged__add(struct process *p, uint64_t addr)
 
 	if (i < a->n && a->v[i] == addr)
 		return;
+	if (a->n >= MAX_MERGED)
+		return; /* as below */
 	if (a->n == a->cap) {
 		size_t cap = a->cap ? a->cap * 2 : 256;
 		uint64_t *v = realloc(a->v, cap * sizeof(*v));
@@ -63,9 +65,15 @@ bool merged__resolve(const struct model *m, const struct process *p, const struc
 	int64_t fell = q && q->prev ? q->prev_allocated - e->allocated : -1;
 	const struct block *b, *one = NULL, *fits = NULL;
 	uint64_t end = e->addr + (uint64_t)e->size;
-	size_t i, n = 0, n_fits = 0;
+	size_t first = first_at(a, e->addr), i, n = 0, n_fits = 0;
 
-	for (i = first_at(a, e->addr); i < a->n && a->v[i] < end; i++) {
+	for (i = first; i < a->n && a->v[i] < end; i++) {
+		/* A segment has not so many: the range is made up. */
+		if (i - first >= MERGED_LOOKED_AT) {
+			n = 2;
+			n_fits = 0;
+			break;
+		}
 		b = model__live(m, p, LAYER_PTA, a->v[i]);
 		if (!b || b->device != e->device)
 			continue;
@@ -98,6 +106,8 @@ void uses__add(struct process *p, const struct event *e)
 
 	for (i = 0; i < u->n && u->v[i].addr != e->addr; i++)
 		;
+	if (i >= MAX_WS_USES)
+		return; /* as below */
 	if (i == u->cap) {
 		size_t cap = u->cap ? u->cap * 2 : 8;
 

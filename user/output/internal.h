@@ -196,6 +196,8 @@ int trace__row(struct trace *t, const struct row *r);
 int trace__flush(struct trace *t);
 int trace__close(struct trace *t);
 uint64_t trace__bytes(const struct trace *t);
+/* Rows of devices from MAX_DEVICES on, which have no file. */
+uint64_t trace__left_out(const struct trace *t);
 /*
  * The end of a trace file: metadata of the pids (sorted here) and the closing
  * brackets.

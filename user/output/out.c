@@ -159,6 +159,11 @@ void out__counts(const struct out *o, uint64_t *rows, uint64_t *unwritten, uint6
 		*bytes = (o->made ? dump__bytes(&o->dump) : 0) + trace__bytes(o->trace);
 }
 
+uint64_t out__left_out(const struct out *o)
+{
+	return trace__left_out(o->trace);
+}
+
 int out__error(const struct out *o)
 {
 	return o->err;

@@ -48,6 +48,8 @@ int out__close(struct out *o);
 const char *out__path(const struct out *o, unsigned int i);
 /* Rows written, rows that could not be written, bytes. */
 void out__counts(const struct out *o, uint64_t *rows, uint64_t *unwritten, uint64_t *bytes);
+/* Rows that belong into the trace of a device that has none: from MAX_DEVICES on. */
+uint64_t out__left_out(const struct out *o);
 int out__error(const struct out *o); /* 0 or first -errno */
 
 /*

@@ -26,12 +26,10 @@ struct trace {
 	struct out_opts opts;
 	struct file *files;
 	size_t n_files;
-	struct hmap sums; /* (pid, device and kind) -> running sum */
 	uint64_t host_sum;
+	uint64_t left_out; /* rows of devices that have no file */
 	int err;
 };
-
-enum sum_kind { SUM_PIN, SUM_HAL };
 
 int trace__open(struct outdir *dir, const struct out_opts *opts, struct trace **out)
 {
@@ -90,10 +88,15 @@ static struct file *make_file(struct trace *t, int32_t device)
 	return f;
 }
 
+/* NULL: an error, see t->err, or a number that only a target made up: each would be a file. */
 static struct file *file_of(struct trace *t, int32_t device)
 {
 	size_t i;
 
+	if (device >= MAX_DEVICES) {
+		t->left_out++;
+		return NULL;
+	}
 	for (i = 0; i < t->n_files; i++) {
 		if (t->files[i].device == device)
 			return &t->files[i];
@@ -145,40 +148,19 @@ static void counter(struct trace *t, struct file *f, const struct row *r, const 
 	trace_event__counter(&f->s, name, r->pid, r->tid, now_of(t, r), size);
 }
 
-/*
- * Add or take away a block. A FREE of a block that was never added (from
- * before the attach, unknown) leaves the sum alone; false then.
- */
-static bool add_block(const struct row *r, uint64_t *sum)
+/* Of a block that was seen from its allocation on, so that a sum of such is changed by it. */
+static bool is_whole(const struct row *r)
 {
-	if (r->size < 0 || r->attrs & ATTR_PREATTACH)
-		return false;
-	if (r->event == ROW_MALLOC) {
-		*sum += (uint64_t)r->size;
-		return true;
-	}
-	if (!r->allocation_id)
-		return false;
-	*sum -= MT_MIN(*sum, (uint64_t)r->size);
-	return true;
+	return r->size >= 0 && !(r->attrs & ATTR_PREATTACH) &&
+	       (r->event == ROW_MALLOC || r->allocation_id);
 }
 
-static void block_sum(struct trace *t, const struct row *r, enum sum_kind kind, int32_t file,
-		      const char *name)
+static void block_sum(struct trace *t, const struct row *r, int32_t file, const char *name)
 {
-	struct hkey k = { .a = r->pid, .b = (uint64_t)(uint32_t)r->device << 8 | kind };
-	uint64_t *sum = hmap__put(&t->sums, k, NULL);
-	struct file *f;
+	struct file *f = is_whole(r) ? file_of(t, file) : NULL;
 
-	if (!sum) {
-		t->err = -ENOMEM;
-		return;
-	}
-	if (!add_block(r, sum))
-		return;
-	f = file_of(t, file);
 	if (f)
-		counter(t, f, r, name, *sum);
+		counter(t, f, r, name, r->held);
 }
 
 /* The bar of a block that lived through two step starts or more. */
@@ -229,16 +211,20 @@ static void block_row(struct trace *t, const struct row *r)
 		break;
 	case ROW_HAL:
 		if (r->device == DEV_HOST || r->device == DEV_CPU)
-			block_sum(t, r, SUM_PIN, DEV_CPU, "pin memory");
+			block_sum(t, r, DEV_CPU, "pin memory");
 		else if (r->device >= 0 && is_real(t) && is_extended(t))
-			block_sum(t, r, SUM_HAL, r->device, "hal memory");
+			block_sum(t, r, r->device, "hal memory");
 		break;
 	case ROW_HOST_PINNED:
-		block_sum(t, r, SUM_PIN, DEV_CPU, "pin memory");
+		block_sum(t, r, DEV_CPU, "pin memory");
 		break;
 	case ROW_HOST:
-		if (!add_block(r, &t->host_sum))
+		if (!is_whole(r))
 			break;
+		if (r->event == ROW_MALLOC)
+			t->host_sum += (uint64_t)r->size;
+		else
+			t->host_sum -= MT_MIN(t->host_sum, (uint64_t)r->size);
 		f = file_of(t, DEV_CPU);
 		if (f)
 			counter(t, f, r, "memory", t->host_sum);
@@ -301,7 +287,7 @@ static void kernel_row(struct trace *t, const struct row *r)
 		struct file *f = file_of(t, where[i]);
 
 		if (!f)
-			return;
+			continue;
 		see_pid(t, f, r->pid, 0);
 		trace_event__instant(&f->s, name, r->pid, r->tid, now_of(t, r), "kernel",
 				     named ? r->name : NULL, r->name_len);
@@ -421,9 +407,13 @@ int trace__close(struct trace *t)
 			err = e;
 	}
 	free(t->files);
-	hmap__free(&t->sums);
 	free(t);
 	return err;
+}
+
+uint64_t trace__left_out(const struct trace *t)
+{
+	return t->left_out;
 }
 
 uint64_t trace__bytes(const struct trace *t)

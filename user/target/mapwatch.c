@@ -9,6 +9,7 @@
 #include <linux/perf_event.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -18,17 +19,29 @@
 #include "base/base.h"
 
 #define RING_PAGES 16 /* data pages a CPU: some 400 records between two reads */
+#define LOOK_NS 1000000000ULL /* how often CPUs are looked for that came or went */
+
+/* tests put others in their place */
+#ifndef MAPWATCH_POSSIBLE
+#define MAPWATCH_POSSIBLE "/sys/devices/system/cpu/possible"
+#define MAPWATCH_ONLINE "/sys/devices/system/cpu/online"
+#endif
 
 struct ring {
+	int cpu;
+	int fd; /* -1: the CPU is offline */
+	bool online; /* at the last look */
 	struct perf_event_mmap_page *head; /* the data is behind this page */
-	uint64_t last; /* boot time of its youngest record, at first of its making */
+	/* Boot time of its youngest record, at first of its making; offline, of the last look. */
+	uint64_t last;
 	bool was_full; /* at the last read: what was lost then is told already */
 };
 
 struct mapwatch {
-	size_t n;
-	int *fds;
+	size_t n; /* possible CPUs */
 	struct ring *rings;
+	int ep; /* readable when one of them is */
+	uint64_t looked;
 	size_t page, size; /* size: of the data of a ring */
 	struct map_event e;
 };
@@ -53,54 +66,126 @@ static int open_cpu(int cpu)
 	return fd < 0 ? -errno : fd;
 }
 
+static int ring_open(struct mapwatch *w, struct ring *r)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+	int fd = open_cpu(r->cpu), err;
+	void *ring;
+
+	if (fd < 0)
+		return fd;
+	ring = mmap(NULL, w->size + w->page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (ring == MAP_FAILED) {
+		err = -errno;
+		close(fd);
+		return err;
+	}
+	if (epoll_ctl(w->ep, EPOLL_CTL_ADD, fd, &ev)) {
+		err = -errno;
+		munmap(ring, w->size + w->page);
+		close(fd);
+		return err;
+	}
+	r->fd = fd;
+	r->head = ring;
+	r->online = true;
+	r->was_full = false;
+	return 0;
+}
+
+static void ring_close(struct mapwatch *w, struct ring *r)
+{
+	if (r->fd < 0)
+		return;
+	munmap(r->head, w->size + w->page);
+	close(r->fd); /* and out of the set */
+	r->fd = -1;
+	r->head = NULL;
+}
+
+/* fn for each number of a list as "0-3,8". 0, -errno, or what fn returns. */
+static int each_cpu(const char *path, int (*fn)(struct mapwatch *w, int cpu), struct mapwatch *w)
+{
+	char *text, *p, *end;
+	int err = (int)file__read(path, 1u << 16, &text);
+
+	if (err < 0)
+		return err;
+	err = 0;
+	for (p = text; !err; p = end + 1) {
+		long a = strtol(p, &end, 10), b = a;
+
+		if (end == p)
+			break;
+		if (*end == '-')
+			b = strtol(end + 1, &end, 10);
+		for (; !err && a <= b; a++)
+			err = fn(w, (int)a);
+		if (*end != ',')
+			break;
+	}
+	free(text);
+	return err;
+}
+
+static int add_cpu(struct mapwatch *w, int cpu)
+{
+	void *p = realloc(w->rings, (w->n + 1) * sizeof(*w->rings));
+
+	if (!p)
+		return -ENOMEM;
+	w->rings = p;
+	w->rings[w->n++] = (struct ring){ .cpu = cpu, .fd = -1, .last = clock__boot() };
+	return 0;
+}
+
+/* Numbers have holes on some machines. */
+static int possible_cpus(struct mapwatch *w)
+{
+	int err = each_cpu(MAPWATCH_POSSIBLE, add_cpu, w), c, n;
+
+	if (err == -ENOMEM || (!err && w->n))
+		return err;
+	n = (int)sysconf(_SC_NPROCESSORS_CONF);
+	for (c = 0, err = 0; c < n && !err; c++)
+		err = add_cpu(w, c);
+	return err;
+}
+
 int mapwatch__open(struct mapwatch **out, size_t pages)
 {
-	long cpus = sysconf(_SC_NPROCESSORS_CONF);
 	struct mapwatch *w = calloc(1, sizeof(*w));
-	int err = 0;
-	long c;
+	size_t i, open = 0;
+	int err;
 
 	*out = NULL;
 	if (!w)
 		return -ENOMEM;
 	w->page = (size_t)sysconf(_SC_PAGESIZE);
 	w->size = (pages ? pages : RING_PAGES) * w->page;
-	w->fds = calloc((size_t)cpus, sizeof(*w->fds));
-	w->rings = calloc((size_t)cpus, sizeof(*w->rings));
-	if (!w->fds || !w->rings) {
-		err = -ENOMEM;
-		goto fail;
+	w->looked = clock__boot();
+	w->ep = epoll_create1(EPOLL_CLOEXEC);
+	err = w->ep < 0 ? -errno : possible_cpus(w);
+	for (i = 0; !err && i < w->n; i++) {
+		err = ring_open(w, &w->rings[i]);
+		if (err == -ENODEV) /* offline: may come */
+			err = 0;
+		else
+			open++;
 	}
-	for (c = 0; c < cpus; c++) {
-		int fd = open_cpu((int)c);
-		void *ring;
-
-		if (fd == -ENODEV) /* offline CPU */
-			continue;
-		if (fd < 0) {
-			err = fd;
-			goto fail;
-		}
-		ring = mmap(NULL, w->size + w->page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-		if (ring == MAP_FAILED) {
-			err = -errno;
-			close(fd);
-			goto fail;
-		}
-		w->fds[w->n] = fd;
-		w->rings[w->n++] = (struct ring){ .head = ring, .last = clock__boot() };
+	if (!err && !open)
+		err = -ENODEV;
+	if (err) {
+		mapwatch__close(w);
+		return err;
 	}
 	*out = w;
 	return 0;
-fail:
-	mapwatch__close(w);
-	return err;
 }
 
-size_t mapwatch__fds(const struct mapwatch *w, const int **fds)
+int mapwatch__fd(const struct mapwatch *w)
 {
-	*fds = w->fds;
-	return w->n;
+	return w->ep;
 }
 
 /* Copy out of the ring, which wraps. */
@@ -194,6 +279,49 @@ static void read_ring(struct mapwatch *w, struct ring *r,
 	__atomic_store_n(&r->head->data_tail, tail, __ATOMIC_RELEASE);
 }
 
+static int is_online(struct mapwatch *w, int cpu)
+{
+	size_t i;
+
+	for (i = 0; i < w->n; i++)
+		if (w->rings[i].cpu == cpu)
+			w->rings[i].online = true;
+	return 0;
+}
+
+/*
+ * A CPU that comes online is watched from now on; what was mapped on it since it was last seen to
+ * be off may be missing. One that goes takes its event with it: it would tell nothing any more when
+ * the CPU is back.
+ */
+static void look_for_cpus(struct mapwatch *w, struct map_gap *gap)
+{
+	uint64_t now = clock__boot();
+	bool known;
+	size_t i;
+
+	for (i = 0; i < w->n; i++)
+		w->rings[i].online = false;
+	known = !each_cpu(MAPWATCH_ONLINE, is_online, w);
+	for (i = 0; i < w->n; i++) {
+		struct ring *r = &w->rings[i];
+		int err;
+
+		if (r->fd >= 0) {
+			if (!known || r->online)
+				continue;
+			ring_close(w, r);
+		} else {
+			err = known && !r->online ? -ENODEV : ring_open(w, r);
+			/* Online, and perhaps still not watched: what it maps is looked for. */
+			if (err != -ENODEV)
+				missing(gap, r);
+		}
+		r->last = now;
+	}
+	w->looked = now;
+}
+
 void mapwatch__read(struct mapwatch *w, void (*fn)(void *ctx, const struct map_event *e), void *ctx,
 		    struct map_gap *gap)
 {
@@ -201,7 +329,10 @@ void mapwatch__read(struct mapwatch *w, void (*fn)(void *ctx, const struct map_e
 
 	memset(gap, 0, sizeof(*gap));
 	for (i = 0; i < w->n; i++)
-		read_ring(w, &w->rings[i], fn, ctx, gap);
+		if (w->rings[i].fd >= 0)
+			read_ring(w, &w->rings[i], fn, ctx, gap);
+	if (clock__boot() - w->looked >= LOOK_NS)
+		look_for_cpus(w, gap);
 }
 
 void mapwatch__close(struct mapwatch *w)
@@ -210,11 +341,10 @@ void mapwatch__close(struct mapwatch *w)
 
 	if (!w)
 		return;
-	for (i = 0; i < w->n; i++) {
-		munmap(w->rings[i].head, w->size + w->page);
-		close(w->fds[i]);
-	}
-	free(w->fds);
+	for (i = 0; i < w->n; i++)
+		ring_close(w, &w->rings[i]);
+	if (w->ep >= 0)
+		close(w->ep);
 	free(w->rings);
 	free(w);
 }

@@ -199,11 +199,69 @@ static bool exe_is(pid_t pid, const char *name)
 	return base_is(exe, name);
 }
 
+static bool is_shell(const char *argv0)
+{
+	static const char *const names[] = { "sh", "bash", "dash", "ash", "ksh", "zsh" };
+	const char *slash = strrchr(argv0, '/'), *base = slash ? slash + 1 : argv0;
+	size_t i;
+
+	for (i = 0; i < MT_ARRAY_SIZE(names); i++)
+		if (strcmp(base, names[i]) == 0)
+			return true;
+	return false;
+}
+
+/*
+ * What an interpreter runs, of its arguments (each with its NUL): the first that is no option
+ * and no operand of one, or the module of -m. NULL: none, as with -c or from a pipe.
+ */
+static const char *script_of(const char *args, size_t len)
+{
+	bool shell = is_shell(args);
+	/* Options that take an operand: of Python -W and -X, of shells -o. */
+	const char *takes = shell ? "oO" : "WX", *end = args + len, *a, *p;
+
+	for (a = args + strlen(args) + 1; a < end; a += strlen(a) + 1) {
+		if (a[0] != '-')
+			return a;
+		if (!a[1]) /* "-": standard input */
+			return NULL;
+		if (a[1] == '-') {
+			if (!a[2]) { /* "--": the end of the options */
+				a += 3;
+				return a < end ? a : NULL;
+			}
+			if (strcmp(a, "--check-hash-based-pycs") == 0 ||
+			    (shell && (!strcmp(a, "--rcfile") || !strcmp(a, "--init-file"))))
+				a += strlen(a) + 1;
+			continue;
+		}
+		for (p = a + 1; *p; p++) {
+			if (*p == 'c')
+				return NULL;
+			if (!shell && *p == 'm') {
+				a += strlen(a) + 1;
+				return p[1] ? p + 1 : a < end ? a : NULL;
+			}
+			if (strchr(takes, *p)) {
+				/* The rest is its operand, or the next argument is. */
+				if (!p[1])
+					a += strlen(a) + 1;
+				break;
+			}
+		}
+		if (a >= end)
+			return NULL;
+	}
+	return NULL;
+}
+
 bool proc__named(pid_t pid, const char *name)
 {
 	char comm[16], *buf;
-	ssize_t len, second;
-	bool yes = false;
+	const char *script;
+	ssize_t len;
+	bool yes;
 
 	/* The kernel keeps 15 bytes of the name: a longer one it cannot confirm. */
 	if (!*name || proc__comm(pid, comm))
@@ -214,9 +272,9 @@ bool proc__named(pid_t pid, const char *name)
 	if (len < 0)
 		return false;
 	yes = base_is(buf, name);
-	second = (ssize_t)strlen(buf) + 1;
-	if (!yes && second < len)
-		yes = base_is(buf + second, name);
+	script = yes || !len ? NULL : script_of(buf, (size_t)len);
+	if (script)
+		yes = base_is(script, name);
 	free(buf);
 	return yes;
 }

@@ -47,7 +47,7 @@ bool userns__is_initial(void);
 /* fn for each process of the host until it returns non-zero; returns that. */
 int proc__each(int (*fn)(void *ctx, pid_t pid), void *ctx);
 /* Is this process named so: comm, base name of the executable or of argv[0], or
- * of the script an interpreter runs (argv[1])? */
+ * of the script an interpreter runs (behind its options; the module of -m)? */
 bool proc__named(pid_t pid, const char *name);
 /* fn for each process below a cgroup directory (relative names: below the mount). */
 int cgroup__each(const char *path, int (*fn)(void *ctx, pid_t pid), void *ctx);
@@ -123,7 +123,8 @@ struct map_event {
 
 /* Notices that did not reach us. */
 struct map_gap {
-	bool missing; /* some may have been lost before this read, and it was not told yet */
+	bool missing; /* some may have been lost before this read, and it was not told yet: a ring
+		       * was full, or a CPU has come that was not watched */
 	uint64_t lost; /* how many, which the kernel tells with the next notice only */
 	uint64_t since; /* boot time: none was lost before */
 };
@@ -134,9 +135,9 @@ struct map_gap {
  * two, 0 = enough. 0 or -errno.
  */
 int mapwatch__open(struct mapwatch **w, size_t pages);
-/* Descriptors to poll for input: *fds is owned by w. */
-size_t mapwatch__fds(const struct mapwatch *w, const int **fds);
-/* Deliver what has arrived; *gap tells what has not. */
+/* Descriptor to poll for input; w's own. */
+int mapwatch__fd(const struct mapwatch *w);
+/* Deliver what has arrived; *gap tells what has not. CPUs that come or go are looked for. */
 void mapwatch__read(struct mapwatch *w, void (*fn)(void *ctx, const struct map_event *e), void *ctx,
 		    struct map_gap *gap);
 void mapwatch__close(struct mapwatch *w);

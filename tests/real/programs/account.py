@@ -9,6 +9,7 @@
 
 What a program prints besides must not differ between two runs of it.
 """
+import ctypes
 import json
 import os
 import sys
@@ -50,6 +51,14 @@ def save(data):
     if os.environ.get('REAL_OUT'):
         with open(os.environ['REAL_OUT'], 'w', encoding='utf-8') as f:
             json.dump(data, f)
+
+
+def flush_truth():
+    """Writes what the simulated libraries have noted: some releases abort by themselves at their end."""
+    try:
+        ctypes.CDLL('libsim_truth.so', mode=os.RTLD_NOLOAD | os.RTLD_NOW).sim_truth_flush()
+    except OSError:  # it is not loaded
+        pass
 
 
 class Account:
@@ -116,4 +125,5 @@ class Account:
             self.data['snapshots'].append(self.npu.memory_snapshot())
         self.data['offset'] = clock_offset()
         save(self.data)
+        flush_truth()
         handshake('DONE')

@@ -7,7 +7,10 @@ import threading
 import account
 
 A = account.Account(history=False)
-mstx = getattr(A.npu, 'mstx', None)  # since 6.0.rc2
+mstx = getattr(A.npu, 'mstx', None)  # since 6.0.rc2, which has marks only, of an object
+ranges = hasattr(mstx, 'range_start')
+if mstx and not ranges:
+    mstx = mstx()
 NAMES = ['hello', 'a,b "q" x', 'two\nlines', 'caf\u00e9 \u4f60\u597d', '', 'x' * 300, '=1+1', "it's", '\U0001f600 smile']
 lock = threading.Lock()
 module = None
@@ -27,6 +30,7 @@ def work():
             if n:
                 mstx.mark(n)
                 note('Mark', n)
+        if ranges:
             a = mstx.range_start('outer ' + n)
             note('Range_start', 'outer ' + n)
             b = mstx.range_start('inner', A.npu.current_stream())
