@@ -126,7 +126,7 @@ static void check(const char *tool, const char *file, const char *debug, const c
 	symtab__close(t);
 }
 
-Test(lines, like_addr2line, .timeout = 100)
+Test(lines, like_addr2line)
 {
 	/* binutils does not find the ranges of clang's DWARF 5. */
 	static const char *const how[][3] = { { "g++", "-gdwarf-5", "addr2line" },
@@ -147,7 +147,7 @@ Test(lines, like_addr2line, .timeout = 100)
 	}
 }
 
-Test(lines, compressed_and_separate, .timeout = 60)
+Test(lines, compressed_and_separate)
 {
 	unsigned int inlined, n;
 	struct lines *l;
@@ -168,7 +168,7 @@ Test(lines, compressed_and_separate, .timeout = 60)
 }
 
 /* Of two libraries dwz takes out what both have: without that file names would be wrong. */
-Test(lines, dwz, .timeout = 60)
+Test(lines, dwz)
 {
 	char root[PATH_MAX];
 	struct debug_search where = { .root = root };
@@ -197,7 +197,7 @@ static int stop(void *ctx, const struct line_frame *f)
 	return 42;
 }
 
-Test(lines, ends_when_told, .timeout = 60)
+Test(lines, ends_when_told)
 {
 	struct lines *l;
 	int calls = 0;
@@ -213,7 +213,7 @@ Test(lines, ends_when_told, .timeout = 60)
 }
 
 /* A file that becomes shorter while it is read does not end the tracer. */
-Test(lines, file_cut_while_open, .timeout = 60)
+Test(lines, file_cut_while_open)
 {
 	struct frames f = { 0 };
 	struct lines *l;

@@ -20,7 +20,7 @@ static struct file_id id_of(const char *file)
 	return id;
 }
 
-Test(names, build_id, .timeout = 60)
+Test(names, build_id)
 {
 	char text[FILE_ID_TEXT], *want = NULL;
 	struct file_id a, b;
@@ -42,7 +42,7 @@ Test(names, build_id, .timeout = 60)
 	cr_expect(file_id__cmp(&a, &b) && file_id__cmp(&a, &b) == -file_id__cmp(&b, &a));
 }
 
-Test(names, without_build_id, .timeout = 60)
+Test(names, without_build_id)
 {
 	char text[FILE_ID_TEXT];
 	struct file_id a, b, was;
@@ -112,7 +112,7 @@ Test(names, demangled)
 }
 
 /* What binutils makes of the names of a real library. */
-Test(names, demangled_like_cxxfilt, .timeout = 60)
+Test(names, demangled_like_cxxfilt)
 {
 	unsigned int n = 0, same = 0;
 	static char name[65536], want[1 << 20];
@@ -194,7 +194,7 @@ static void expanding(struct strbuf *sb, int n)
 	}
 }
 
-Test(names, hostile_names, .timeout = 60)
+Test(names, hostile_names)
 {
 	struct strbuf sb = { 0 }, out = { 0 };
 	uint64_t start = cpu();

@@ -29,7 +29,7 @@ static void expect_name(struct symbols *s, const struct file_id *id, uint64_t va
 		cr_expect_null(n.name);
 }
 
-Test(symbols, file_that_is_gone, .timeout = 60)
+Test(symbols, file_that_is_gone)
 {
 	struct symbols *s = symbols__new(NULL);
 	uint64_t entry, helper, vaddr = 0;
@@ -66,7 +66,7 @@ Test(symbols, file_that_is_gone, .timeout = 60)
 	symbols__free(s);
 }
 
-Test(symbols, file_written_over_in_place, .timeout = 60)
+Test(symbols, file_written_over_in_place)
 {
 	struct symbols *s = symbols__new(NULL);
 	struct symbol_name n;
@@ -79,7 +79,7 @@ Test(symbols, file_written_over_in_place, .timeout = 60)
 	symbols__free(s);
 }
 
-Test(symbols, known_by_identity, .timeout = 60)
+Test(symbols, known_by_identity)
 {
 	struct symbols *s = symbols__new(NULL);
 	struct file_id a, b;
@@ -97,7 +97,7 @@ Test(symbols, known_by_identity, .timeout = 60)
 	symbols__free(s);
 }
 
-Test(symbols, offsets, .timeout = 60)
+Test(symbols, offsets)
 {
 	struct symbols *s = symbols__new(NULL);
 	struct elf_image *img;
@@ -115,7 +115,7 @@ Test(symbols, offsets, .timeout = 60)
 	symbols__free(s);
 }
 
-Test(symbols, debug_file_later, .timeout = 60)
+Test(symbols, debug_file_later)
 {
 	struct symbols *s = symbols__new(NULL);
 	struct file_id id;
@@ -138,7 +138,7 @@ Test(symbols, debug_file_later, .timeout = 60)
 }
 
 /* At the first sight: its process may have ended when a name is wanted. */
-Test(symbols, debug_file_found_at_once, .timeout = 60)
+Test(symbols, debug_file_found_at_once)
 {
 	struct symbols *s = symbols__new(NULL);
 	char root[PATH_MAX];
@@ -184,7 +184,7 @@ static void make_files(struct symbols *s, struct file_id id[FILES])
 	}
 }
 
-Test(symbols, bounded_bytes, .timeout = 100)
+Test(symbols, bounded_bytes)
 {
 	struct symbols_opts o = { .max_bytes = 40000 };
 	struct symbols *s = symbols__new(&o);
@@ -218,7 +218,7 @@ Test(symbols, bounded_bytes, .timeout = 100)
 }
 
 /* One file that is larger than the bound is read once, and forgets its answers. */
-Test(symbols, one_table_above_the_bound, .timeout = 60)
+Test(symbols, one_table_above_the_bound)
 {
 	struct symbols_opts o = { .max_bytes = 4096 };
 	struct symbols *s = symbols__new(&o);
@@ -250,7 +250,7 @@ static unsigned int open_fds(void)
 	return n;
 }
 
-Test(symbols, bounded_files, .timeout = 100)
+Test(symbols, bounded_files)
 {
 	struct symbols_opts o = { .max_files = 4 };
 	struct symbols *s = symbols__new(&o);
@@ -282,7 +282,7 @@ static uint64_t cpu(void)
 	return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
 }
 
-Test(symbols, hit_within_a_microsecond, .timeout = 60)
+Test(symbols, hit_within_a_microsecond)
 {
 	struct symbols *s = symbols__new(NULL);
 	uint64_t entry, best = UINT64_MAX, t;

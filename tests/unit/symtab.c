@@ -99,7 +99,7 @@ static size_t check_nm(const char *file, const char *debug, const char *truth)
 
 static const char *const compilers[] = { "g++", "aarch64-linux-gnu-g++", "clang++" };
 
-Test(symtab, equals_nm, .timeout = 60)
+Test(symtab, equals_nm)
 {
 	size_t i, built = 0;
 
@@ -114,7 +114,7 @@ Test(symtab, equals_nm, .timeout = 60)
 
 /* ---- one form of a file after the other ---- */
 
-Test(symtab, only_dynsym, .timeout = 60)
+Test(symtab, only_dynsym)
 {
 	struct symtab *full, *t;
 	struct symbol a, b;
@@ -140,7 +140,7 @@ Test(symtab, only_dynsym, .timeout = 60)
 	symtab__close(t);
 }
 
-Test(symtab, debugdata, .timeout = 60)
+Test(symtab, debugdata)
 {
 	char text[SYMTAB_SOURCES_TEXT];
 	struct symtab *t;
@@ -171,7 +171,7 @@ Test(symtab, debugdata, .timeout = 60)
 }
 
 /* A file of 300 MB of zeros in a few bytes: refused, not unpacked for ever. */
-Test(symtab, debugdata_bomb, .timeout = 60)
+Test(symtab, debugdata_bomb)
 {
 	struct symtab *t;
 
@@ -185,7 +185,7 @@ Test(symtab, debugdata_bomb, .timeout = 60)
 	symtab__close(t);
 }
 
-Test(symtab, no_section_headers, .timeout = 60)
+Test(symtab, no_section_headers)
 {
 	struct symtab *t;
 	uint64_t zero = 0;
@@ -238,7 +238,7 @@ static void check_labels(const char *cxx)
 	symtab__close(t);
 }
 
-Test(symtab, labels, .timeout = 60)
+Test(symtab, labels)
 {
 	check_labels("g++");
 	check_labels("aarch64-linux-gnu-g++");
@@ -280,7 +280,7 @@ static unsigned int check_plt(const char *prefix, const char *cxx, const char *f
 	return n;
 }
 
-Test(symtab, plt, .timeout = 100)
+Test(symtab, plt)
 {
 	static const char *const flags[] = { "",
 					     "-Wl,-z,now",
@@ -331,7 +331,7 @@ static void put_by_build_id(const char *file, const char *debug)
 		     file, debug));
 }
 
-Test(symtab, debug_file_by_build_id, .timeout = 60)
+Test(symtab, debug_file_by_build_id)
 {
 	int fd;
 
@@ -345,7 +345,7 @@ Test(symtab, debug_file_by_build_id, .timeout = 60)
 	cr_expect_gt(check_nm("stripped.so", "full.debug", "full.so"), 30);
 }
 
-Test(symtab, debug_file_of_another_build, .timeout = 60)
+Test(symtab, debug_file_of_another_build)
 {
 	struct symtab *t;
 	int fd, debug;
@@ -361,7 +361,7 @@ Test(symtab, debug_file_of_another_build, .timeout = 60)
 	cr_expect_null(t);
 }
 
-Test(symtab, debug_link, .timeout = 60)
+Test(symtab, debug_link)
 {
 	static const char *const at[] = { "root/usr/lib/full.debug",
 					  "root/usr/lib/.debug/full.debug",
@@ -388,7 +388,7 @@ Test(symtab, debug_link, .timeout = 60)
 }
 
 /* What a hostile root holds is not opened: a FIFO would block, a link leads out of it. */
-Test(symtab, debug_file_that_is_a_fifo, .timeout = 60)
+Test(symtab, debug_file_that_is_a_fifo)
 {
 	cr_assert(compile("g++", "") && sh("strip -o stripped.so full.so && mkdir root"));
 	put_by_build_id("full.so", "full.so");
@@ -420,7 +420,7 @@ static void set_server(void)
 	setenv("no_proxy", "127.0.0.1", 1);
 }
 
-Test(symtab, debuginfod, .timeout = 60)
+Test(symtab, debuginfod)
 {
 	struct symtab *t;
 	struct file_id id;
@@ -455,7 +455,7 @@ Test(symtab, debuginfod, .timeout = 60)
 	cr_expect_eq(debuginfod__fetch(&id, 1000), -EINVAL);
 }
 
-Test(symtab, debuginfod_that_never_answers, .timeout = 60)
+Test(symtab, debuginfod_that_never_answers)
 {
 	struct file_id id;
 	uint64_t start;
@@ -482,7 +482,7 @@ Test(symtab, debuginfod_that_never_answers, .timeout = 60)
 /* ---- hostile files ---- */
 
 /* Whatever is cut off or changed: an error or a table, never a crash. */
-Test(symtab, broken_files, .timeout = 100)
+Test(symtab, broken_files)
 {
 	uint32_t seed = 1;
 	struct symtab *t;
@@ -526,7 +526,7 @@ Test(symtab, broken_files, .timeout = 100)
 }
 
 /* 2000 functions within each other: a look-up stays short, and the innermost is found. */
-Test(symtab, deep_nesting, .timeout = 60)
+Test(symtab, deep_nesting)
 {
 	struct symtab *t;
 	uint64_t a;
