@@ -6,13 +6,14 @@ top=$(readlink -f "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/..")
 cache=${MEMTAP_CACHE:-${HOME:-/root}/.cache/memtap}
 
 packages_build="gcc g++ libc6-dev clang llvm meson ninja-build pkg-config bpftool libbpf-dev libelf-dev
-	libdw-dev libcjson-dev libsqlite3-dev libzydis-dev zlib1g-dev libzstd-dev python3 python3-dev"
-packages_test="libcriterion-dev libclang-rt-14-dev clang-format clang-tidy binutils cpio busybox-static
+	libdw-dev libcjson-dev libsqlite3-dev libzydis-dev zlib1g-dev libzstd-dev
+	liblzma-dev python3 python3-dev"
+packages_test="libcriterion-dev libclang-rt-14-dev clang-format clang-tidy binutils cpio busybox-static dwz libdebuginfod1
 	qemu-system-x86 bpftrace linux-perf procps shellcheck util-linux iproute2 xz-utils git man-db"
 packages_machine="e2fsprogs cpio xz-utils binutils python3"
 packages_cross="qemu-system-arm gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libbpf-dev:arm64 libelf-dev:arm64
 	libdw-dev:arm64 libcjson-dev:arm64 libsqlite3-dev:arm64 libzydis-dev:arm64 zlib1g-dev:arm64
-	libzstd-dev:arm64"
+	libzstd-dev:arm64 liblzma-dev:arm64"
 
 say() {
 	printf '== %s\n' "$*"

@@ -7,6 +7,7 @@ what is compared is measured in turn within one run, and CPU time is used
 where it says the same as wall-clock time.
 """
 import argparse
+import glob
 import os
 import platform
 import statistics
@@ -219,6 +220,35 @@ def part_real(opts, table):
         table.add("training step of torch_npu", "–", "", f"skipped (exit {done.returncode})")
 
 
+def part_names(opts, table):
+    """Names of the largest libraries of the newest real environment, and of the C library."""
+    cache = os.environ.get("MEMTAP_CACHE") or os.path.expanduser("~/.cache/memtap")
+    files = []
+    for lib in ("torch/lib/libtorch_cpu.so", "torch_npu/lib/libtorch_npu.so", "torch/lib/libtorch_python.so"):
+        found = sorted(glob.glob(os.path.join(cache, "real", "[0-9]*", "site", lib)))
+        files += found[-1:]
+    if not files:
+        table.add("names of libtorch_cpu", "–", "", "no real environment here (scripts/test-real.sh)")
+    with open("/proc/self/maps", encoding="utf-8") as f:
+        files += sorted({line.split()[-1] for line in f if "/libc.so" in line})
+    got = {}
+    for path in files:
+        for _ in range(1 if opts.quick else 3):
+            out = subprocess.run([os.path.join(opts.build, "tests", "bench", "bench-names"), path],
+                                 check=True, text=True, stdout=subprocess.PIPE).stdout
+            for line in out.splitlines():
+                lib, what, value = line.split("\t")
+                got.setdefault(lib, {}).setdefault(what, []).append(float(value))
+    for lib, x in got.items():
+        m = {k: statistics.median(v) for k, v in x.items()}
+        table.add(f"names of {lib}: {m['symbols']:.0f} symbols", f"{spread(x['table ms'], '.0f')} ms",
+                  f"{m['table bytes'] / 1e6:.1f} MB of memory",
+                  f"table made, CPU time; the file has {m['bytes of names in the file'] / 1e6:.1f} MB of names")
+        table.add("… an address asked before, of 20000", f"{spread(x['known ns'], '.0f')} ns",
+                  verdict(m["known ns"] <= 1000, "≤ 1 µs"),
+                  f"CPU time; a new one {m['new ns'] / 1e3:.0f} µs, {m['named percent']:.0f} % have a name")
+
+
 def part_writer(opts, table):
     path = os.path.join(opts.build, "tests", "bench", "bench-writer")
     out = subprocess.run([path, "500000" if opts.quick else "2000000"], check=True, text=True,
@@ -230,7 +260,8 @@ def part_writer(opts, table):
 
 
 PARTS = {"probe": part_probe, "attach": part_attach, "memory": part_memory, "loader": part_loader,
-         "record": part_record, "loss": part_loss, "real": part_real, "writer": part_writer}
+         "record": part_record, "loss": part_loss, "real": part_real, "names": part_names,
+         "writer": part_writer}
 
 
 def cpu_model():

@@ -32,6 +32,22 @@ elf) sources=("$src"/user/probe/{arg,derive,elf,elf_guard,elf_sym,fde,func,insn_
 			seed "$cc" mspool "$src/tests/unit/data-derive/fake_mspool.c"
 		done
 	fi ;;
+names) sources=("$src"/user/probe/{elf,elf_guard,elf_sym,fde}.c "$src"/user/target/root.c "$src"/user/base/*.c
+	       "$src"/user/symbol/{debugfile,demangle,elfview,namestore,plt,symread,symtab}.c)
+	libs=(-llzma -lzstd -l:libstdc++.a)
+	if [ $# -eq 0 ]; then # all kinds of tables, and a name
+		echo 'VER_1 { versioned; };' >"$out/map"
+		for cxx in g++ aarch64-linux-gnu-g++; do
+			(cd "$out" && "$cxx" -O2 -fPIC -shared -nostdlib -w -Wl,--build-id,-z,max-page-size=4096 \
+				-Wl,--version-script=map -o "corpus/$cxx" \
+				-x c++ "$src/tests/unit/data-symbol/names.cc" \
+				-x assembler-with-cpp "$src/tests/unit/data-symbol/labels.S" &&
+				xz <"corpus/$cxx" >mini.xz && "${cxx/%g++/strip}" -o stripped "corpus/$cxx" &&
+				"${cxx/%g++/objcopy}" --add-section .gnu_debugdata=mini.xz \
+					--add-gnu-debuglink="corpus/$cxx" stripped "corpus/$cxx-mini") 2>/dev/null || :
+		done
+		printf N4shop5scaleIiLi7EEET_S1_ >"$out/corpus/name"
+	fi ;;
 record) sources=("$src"/user/{model,base}/*.c "$src"/user/capture/{decode,judge}.c "$src"/user/output/{attr,codec,text}.c) libs=() ;;
 ldcache) sources=("$src"/user/target/{ldcache,root}.c "$src"/user/base/*.c) libs=()
 	[ $# -gt 0 ] || head -c 65536 /etc/ld.so.cache >"$out/corpus/ld.so.cache" ;;

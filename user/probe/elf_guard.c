@@ -40,7 +40,7 @@ static void on_sigbus(int sig, siginfo_t *info, void *ctx)
 	uintptr_t page = (uintptr_t)info->si_addr & ~((uintptr_t)page_size - 1);
 
 	if (info->si_code == BUS_ADRERR && is_guarded((uintptr_t)info->si_addr) &&
-	    mmap((void *)page, (size_t)page_size, PROT_READ,
+	    mmap((void *)page, (size_t)page_size, PROT_READ | PROT_WRITE,
 		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED)
 		return;
 	if ((before.sa_flags & SA_SIGINFO) && before.sa_sigaction)

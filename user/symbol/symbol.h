@@ -123,6 +123,208 @@ void unwind_store__stats(const struct unwind_store *s, struct unwind_stats *out)
 
 /* ==== names of functions ==== */
 
+/* ---- identity of a file: the same for all processes and paths that have it ---- */
+
+enum file_id_kind { FILE_ID_NONE, FILE_ID_BUILD, FILE_ID_HASH };
+
+struct file_id {
+	uint8_t kind; /* enum file_id_kind */
+	uint8_t len;
+	uint8_t bytes[BUILD_ID_MAX];
+};
+
+#define FILE_ID_TEXT (2 * BUILD_ID_MAX + sizeof("hash-"))
+
+/*
+ * The build-id; where there is none (Ascend HAL) a 128-bit hash of the size, the
+ * first and last 64 KiB and 64 pages between, or of everything up to 384 KiB. Also
+ * for files that are no ELF files. 0 or -errno. A build-id is what the file says:
+ * a target can forge it, and then gets the names of that file, or gives it its own.
+ */
+int file_id__of_fd(int fd, struct file_id *id);
+/* The same with the image of the file open already (NULL: it is no ELF file). */
+int file_id__of_image(const struct elf_image *img, int fd, struct file_id *id);
+/* Of the bytes of a build-id, as a kernel or a perf record gives them. */
+void file_id__of_build(const uint8_t *build_id, size_t len, struct file_id *id);
+/* Order: < 0, 0, > 0. */
+int file_id__cmp(const struct file_id *a, const struct file_id *b);
+uint64_t file_id__hash(const struct file_id *id);
+/* Hex digits, fit for a file name; "hash-" before those of a hash. Returns buf. */
+const char *file_id__text(const struct file_id *id, char buf[FILE_ID_TEXT]);
+
+/* ---- the symbol table of one file ---- */
+
+struct strbuf;
+struct symtab;
+
+struct symbol {
+	uint64_t start, size; /* vaddr, bytes */
+	bool named; /* false: bounds of a function without a name, from its FDE */
+};
+
+/*
+ * Read .symtab, .dynsym, PLT stubs (NAME@plt), the .symtab of a debug file
+ * (debug_fd, -1: none) or else that of .gnu_debugdata, and FDEs for the bounds of
+ * what has no name. The descriptors stay the caller's and are not needed again.
+ * 0 or -errno: -ENOEXEC no ELF file, -ESTALE the debug file is of another build.
+ */
+int symtab__open(int fd, int debug_fd, struct symtab **out);
+void symtab__close(struct symtab *t); /* NULL is fine */
+/*
+ * The function that holds an address; its name is appended to `name` (NULL: not
+ * wanted), as the file has it, without a version. 0; -ENOENT when nothing holds
+ * it, as behind the last byte of a function; -ENOMEM.
+ */
+int symtab__find(const struct symtab *t, uint64_t vaddr, struct symbol *out, struct strbuf *name);
+size_t symtab__count(const struct symtab *t);
+/* Memory that it takes. */
+size_t symtab__bytes(const struct symtab *t);
+
+enum symtab_source {
+	SYMTAB_FROM_SYMTAB = 1,
+	SYMTAB_FROM_DYNSYM = 2,
+	SYMTAB_FROM_DEBUG_FILE = 4,
+	SYMTAB_FROM_DEBUGDATA = 8,
+	SYMTAB_FROM_PLT = 16,
+};
+
+#define SYMTAB_SOURCES_TEXT 64
+/* Where its names are from, for messages: ".symtab, PLT"; "none". Returns buf. */
+const char *symtab__sources(const struct symtab *t, char buf[SYMTAB_SOURCES_TEXT]);
+
+/* ---- separate debug files ---- */
+
+struct debug_search {
+	const char *root; /* look below this directory only; NULL: our root, then the process's */
+	pid_t pid; /* a process in whose root to look as well; 0: none */
+};
+
+/*
+ * The separate debug file of a file, by build-id, else by .gnu_debuglink beside
+ * `path` (absolute, as the process sees it; NULL: not by that). Never from the
+ * network. `s` may be NULL. fd, or -ENOENT, or -ESTALE: only one of another build.
+ */
+int debugfile__find(int fd, const char *path, const struct debug_search *s);
+/*
+ * Ask the servers of $DEBUGINFOD_URLS for it, for so long (to a second): only where
+ * the user asked for that, and never while capturing. fd, or -ENOENT: no server is
+ * configured or none has it; -EINVAL: no build-id; -ETIME; -EOPNOTSUPP: elfutils'
+ * client library (libdebuginfod.so.1) is not installed; -errno. For one thread.
+ */
+int debuginfod__fetch(const struct file_id *id, unsigned int timeout_ms);
+
+/* ---- C++ names ---- */
+
+/*
+ * Append the readable form of a mangled name. 0; -EINVAL: it is none of C++ (or
+ * of Rust's older scheme); -E2BIG: too long, or its text would be; -ENOMEM.
+ */
+int demangle(const char *name, struct strbuf *sb);
+
+/* ---- names of many files, within a bound of memory ---- */
+
+struct symbols;
+
+struct symbols_opts {
+	size_t max_bytes; /* of tables and answers together; 0: 128 MiB */
+	size_t max_files; /* kept open; 0: 2048 */
+};
+
+struct symbols_stats {
+	uint64_t hits; /* answered from what had been asked before */
+	uint64_t misses; /* looked up in a table */
+	uint64_t unknown; /* of both: without a name */
+	uint64_t loads; /* tables made */
+	uint64_t load_ns; /* the time that took */
+	uint64_t failed; /* files that could not be read */
+	uint64_t evictions; /* tables given up for memory; made again when wanted */
+	uint64_t dropped; /* files closed for max_files: they are not known any more */
+	size_t bytes, peak_bytes;
+	size_t files, tables;
+};
+
+/* A name, valid until the next call on the same object. */
+struct symbol_name {
+	const char *name; /* as the file has it; NULL: not known */
+	const char *pretty; /* demangled, or the same */
+	uint64_t start, size; /* of the function; 0, 0: nothing is known at all */
+};
+
+/*
+ * For one thread. Bytes stay within max_bytes, but for a single table that is
+ * larger, and its latest answers; a file costs a descriptor, or two when it has a separate debug
+ * file.
+ */
+struct symbols *symbols__new(const struct symbols_opts *o);
+void symbols__free(struct symbols *s); /* NULL is fine */
+/*
+ * Know a file from now on, whatever happens to its path and its processes: the
+ * descriptor is duplicated, a separate debug file is looked for. Cheap for one that
+ * is known. *id: what to ask for. 1 new, 0 known, -errno.
+ */
+int symbols__add(struct symbols *s, int fd, const char *path, const struct debug_search *where,
+		 struct file_id *id);
+/* Use this debug file (say of debuginfod__fetch) from now on. 0, -ENOENT no such file, -ESTALE. */
+int symbols__debug(struct symbols *s, const struct file_id *id, int debug_fd);
+/* Address of a file offset; 0, -ENOENT no such file, -ERANGE nothing is mapped there. */
+int symbols__vaddr(struct symbols *s, const struct file_id *id, uint64_t off, uint64_t *vaddr);
+/*
+ * The function that holds an address. Ask with return addresses less one: a call
+ * may be the last instruction of its function (R30). 0, also when it has no name;
+ * -ENOENT no such file, -ESTALE it was written over, -ENOMEM, or why it cannot be read.
+ */
+int symbols__name(struct symbols *s, const struct file_id *id, uint64_t vaddr,
+		  struct symbol_name *out);
+/* Descriptors of a file, for lines__open; they stay ours. -ENOENT no such file. */
+int symbols__files(struct symbols *s, const struct file_id *id, int *fd, int *debug_fd);
+void symbols__stats(const struct symbols *s, struct symbols_stats *out);
+
+/* ---- source lines and inlined calls: opened on demand, closed when done ---- */
+
+struct lines;
+
+struct line_frame {
+	const char *function; /* mangled where C++; NULL: not told */
+	const char *file; /* NULL: not told */
+	unsigned int line; /* 0: not told */
+	bool inlined; /* a call that was inlined in the frame given next */
+};
+
+typedef int (*line_fn)(void *ctx, const struct line_frame *f);
+
+/*
+ * Read the DWARF of a file, or of its debug file (-1: none), and the dwz file it
+ * needs, which is looked for as debugfile__find does. 0; -ENOENT: it has none;
+ * -ENOLINK: the dwz file is missing; -ESTALE: another build; -EBADMSG: malformed.
+ */
+int lines__open(int fd, int debug_fd, const struct debug_search *s, struct lines **out);
+void lines__close(struct lines *l); /* NULL is fine */
+/*
+ * fn for each frame at an address, innermost first, until it returns non-zero;
+ * returns that. Ask with return addresses less one. -ENOENT: nothing is known.
+ */
+int lines__find(struct lines *l, uint64_t vaddr, line_fn fn, void *ctx);
+
+/* ---- frames as text ---- */
+
+struct cell_frame {
+	const char *module; /* path as the process sees it; NULL: in no file */
+	uint64_t pc; /* the address to show: for callers the return address itself */
+	uint64_t bias; /* where the module is loaded, less where it was linked */
+	const char *name; /* mangled as the vendor's tool has it, or readable; NULL: not known */
+	uint64_t start; /* of the function, vaddr */
+	const char *file; /* NULL: no source line is wanted or known */
+	unsigned int line;
+};
+
+/*
+ * Append one frame as a line: MODULE(NAME+0xOFF) [0xPC], MODULE(+0xOFF) [0xPC] or
+ * [0xPC], exactly as backtrace_symbols of glibc has it; " at FILE:LINE" behind it.
+ */
+void cell__frame(struct strbuf *sb, const struct cell_frame *f);
+/* An inlined call before the frame it is in: MODULE(NAME) [0xPC] at FILE:LINE (inlined). */
+void cell__inlined(struct strbuf *sb, const struct cell_frame *f);
+
 /* ==== Python ==== */
 
 struct python;
