@@ -9,8 +9,7 @@
 #ifndef MEMTAP_STACK_BPF_H
 #define MEMTAP_STACK_BPF_H
 
-#include "user.bpf.h"
-#include <memtap/unwind.h>
+#include "stack_maps.bpf.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
@@ -19,169 +18,9 @@ struct {
 	__type(value, struct mt_uw);
 } uw_walks SEC(".maps");
 
-struct uw_chunk_map {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__uint(key_size, sizeof(__u32));
-	__uint(value_size, sizeof(struct mt_uw_chunk));
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
-	__uint(max_entries, MT_UW_MAX_CHUNKS);
-	__type(key, __u32);
-	__array(values, struct uw_chunk_map);
-} uw_chunks SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, MT_UW_MAX_PAGES);
-	__type(key, __u32);
-	__type(value, struct mt_uw_page);
-} uw_pages SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, MT_UW_MAX_RULES);
-	__type(key, __u32);
-	__type(value, struct mt_uw_rule);
-} uw_rules SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, MT_UW_MAX_MAPS);
-	__type(key, __u32);
-	__type(value, struct mt_uw_map);
-} uw_maps SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
-	__type(key, __u32); /* tgid, in memtap's PID namespace */
-	__type(value, struct mt_uw_proc);
-} uw_procs SEC(".maps");
-
-/* Stacks that the reader has been given: first half of the hash -> second half. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 65536);
-	__type(key, __u64);
-	__type(value, __u64);
-} uw_known SEC(".maps");
-
-/* By how stacks ended, and in the place of MT_END_NOT those that the ring had no room for. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, MT_END_MAX);
-	__type(key, __u32);
-	__type(value, __u64);
-} uw_ends SEC(".maps");
-
-static __always_inline int uw_read(void *dst, __u32 n, __u64 addr)
-{
-	return user_read(dst, n, addr);
-}
-
-static __always_inline struct mt_uw_map *uw_map_at(__u32 i)
-{
-	return bpf_map_lookup_elem(&uw_maps, &i);
-}
-
-static __always_inline struct mt_uw_page *uw_page_at(__u32 i)
-{
-	return bpf_map_lookup_elem(&uw_pages, &i);
-}
-
-static __always_inline struct mt_uw_rule *uw_rule_at(__u32 i)
-{
-	return bpf_map_lookup_elem(&uw_rules, &i);
-}
-
-static __always_inline struct mt_uw_chunk *uw_chunk_at(__u32 i)
-{
-	void *inner = bpf_map_lookup_elem(&uw_chunks, &i);
-	__u32 zero = 0;
-
-	return inner ? bpf_map_lookup_elem(inner, &zero) : 0;
-}
-
-#if defined(__TARGET_ARCH_arm64)
-#define UW_ARM64
-#endif
-#include "unwind.bpf.h"
-
-static __always_inline void uw_count(__u32 end)
-{
-	__u64 *n = bpf_map_lookup_elem(&uw_ends, &end);
-
-	if (n)
-		__sync_fetch_and_add(n, 1);
-}
-
 static long uw_one(__u32 i, struct mt_uw **u)
 {
 	return uw_step(*u) != MT_END_NOT;
-}
-
-static __always_inline void uw_start(struct mt_uw *u, struct pt_regs *ctx)
-{
-#if defined(__TARGET_ARCH_x86)
-	u->pc = ctx->ip;
-	u->sp = ctx->sp;
-	u->fp = ctx->bp;
-	u->regs[0] = ctx->ax;
-	u->regs[1] = ctx->dx;
-	u->regs[2] = ctx->cx;
-	u->regs[3] = ctx->bx;
-	u->regs[4] = ctx->si;
-	u->regs[5] = ctx->di;
-	u->regs[8] = ctx->r8;
-	u->regs[9] = ctx->r9;
-	u->regs[10] = ctx->r10;
-	u->regs[11] = ctx->r11;
-	u->regs[12] = ctx->r12;
-	u->regs[13] = ctx->r13;
-	u->regs[14] = ctx->r14;
-	u->regs[15] = ctx->r15;
-	u->regs_known = 1;
-#else
-	const volatile struct user_pt_regs *r = (const void *)ctx;
-
-	u->pc = r->pc;
-	u->sp = r->sp;
-	u->fp = r->regs[29];
-	u->lr = r->regs[30];
-	u->regs_known = 0;
-#endif
-	u->exact = 1;
-	u->fp_lost = 0;
-	u->map = 0;
-	u->rec.n = 0;
-	u->rec.end = MT_END_NOT;
-	u->rec.guessed = 0;
-	u->rec.hash[0] = u->rec.hash[1] = 0;
-}
-
-/* To the reader: the frames only when it does not have them. */
-static __always_inline void uw_send(struct mt_uw *u)
-{
-	__u64 *known = bpf_map_lookup_elem(&uw_known, &u->rec.hash[0]);
-	__u32 n = u->rec.n, size = sizeof(u->rec);
-
-	u->rec.with = !known || *known != u->rec.hash[1];
-	if (u->rec.with) {
-		if (n > MT_UW_MAX_FRAMES)
-			n = MT_UW_MAX_FRAMES;
-		size += n * sizeof(u->frames[0]);
-	}
-	u->rec.h.size = size;
-	if (bpf_ringbuf_output(&events, &u->rec, size, BPF_RB_NO_WAKEUP)) {
-		uw_count(MT_END_NOT);
-		return;
-	}
-	uw_count(u->rec.end);
-	if (u->rec.with)
-		bpf_map_update_elem(&uw_known, &u->rec.hash[0], &u->rec.hash[1], BPF_ANY);
 }
 
 /*

@@ -145,6 +145,9 @@ struct mt_stack {
 	__u32 with; /* 1: the frames follow */
 };
 
+/* Programs that one of an event goes on to (kernels without bpf_loop): places in `uw_steps`. */
+enum mt_uw_step { MT_UW_STEP_WALK = 0, MT_UW_STEPS };
+
 /* The walk of one stack. */
 struct mt_uw {
 	__u64 pc, sp, fp, lr;

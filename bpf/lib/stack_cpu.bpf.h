@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The call stack at a probe on kernels without bpf_loop (before 5.17).
+ *
+ * The step is a global function: the verifier looks at it once, by itself, and at a
+ * call of it as at any number. So the loop around it may go as deep as stacks are
+ * (5438 instructions processed on 5.10, 12506 on 6.12). With the step inside the loop
+ * 5.10 takes 128 frames (385 thousand), 6.12 64 (706 thousand). A program that is
+ * loaded without its types (BTF func_info) has no global functions: 256 are too many.
+ *
+ * The walk has a place for each CPU: only for kernels before 6.0, where uprobe
+ * programs are not preempted. Nothing newer than 5.8 is used.
+ */
+#ifndef MEMTAP_STACK_CPU_BPF_H
+#define MEMTAP_STACK_CPU_BPF_H
+
+/* Newer kernels refuse a global function that could sleep, be it in dead code. */
+#ifdef MEMTAP_STACK_MAPS_BPF_H
+#error either stack.bpf.h or stack_cpu.bpf.h
+#endif
+#define UW_NO_SLEEP
+#include "stack_maps.bpf.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct mt_uw);
+} uw_cpu SEC(".maps");
+
+static __always_inline struct mt_uw *uw_here(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&uw_cpu, &zero);
+}
+
+/* No arguments: before 5.13 they can be but numbers, so the place is looked up again. */
+__attribute__((noinline)) int uw_frame(void)
+{
+	struct mt_uw *u = uw_here();
+
+	return u ? uw_step(u) : MT_END_ROOM;
+}
+
+/* Walk from where the thread is and send it, as stack__take; u->rec.h is filled. */
+static __always_inline void stack_cpu__walk(struct pt_regs *ctx, struct mt_uw *u)
+{
+	__u32 tgid = u->rec.h.tgid, i;
+	struct mt_uw_proc *proc;
+
+	uw_start(u, ctx);
+	proc = bpf_map_lookup_elem(&uw_procs, &tgid);
+	if (proc) {
+		u->first = proc->first;
+		u->n = proc->n;
+		UW_LOOP
+		for (i = 0; i <= MT_UW_MAX_FRAMES; i++)
+			if (uw_frame() != MT_END_NOT)
+				break;
+	} else {
+		u->rec.end = MT_END_NOPROC;
+	}
+	uw_send(u);
+}
+
+/* stack__take for these kernels, in a program that makes no tail call and has its types. */
+static __always_inline void stack_cpu__take(struct pt_regs *ctx, const struct mt_hdr *h)
+{
+	struct mt_uw *u = uw_here();
+
+	if (!u) {
+		uw_count(MT_END_ROOM);
+		return;
+	}
+	u->rec.h = *h;
+	u->rec.h.type = MT_REC_STACK;
+	stack_cpu__walk(ctx, u);
+}
+
+#endif
