@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * What a stack costs: CPU time of a call of a probed function at some depth, with
- * an empty program, the kernel's walk by frame pointers, and ours by rows.
+ * an empty program, the kernel's walk by frame pointers, and ours by rows: with
+ * bpf_loop, and as on kernels without it, in the program and by a tail call.
  *
  *   bench-stack [ROUNDS [CALLS]]    prints "depth<TAB>case<TAB>ns per call", a line a round
  */
@@ -17,7 +18,7 @@
 #include <unistd.h>
 
 #include "stack.skel.h"
-#include "symbol/symbol.h"
+#include "taken.h"
 
 void bench_stack_site(void);
 
@@ -68,7 +69,7 @@ static void target(int from, int to, int calls)
 
 static const int depths[] = { 1, 10, 20, 50, 100 };
 
-static int measure(struct stack_bpf *skel, pid_t pid, int to, int from, const char *name,
+static int measure(pid_t pid, int to, int from, const char *name,
 		   const struct bpf_program *prog, size_t off, int rounds)
 {
 	struct bpf_link *link = NULL;
@@ -122,6 +123,7 @@ int main(int argc, char **argv)
 	struct unwind_store *store = NULL;
 	struct ring_buffer *ring = NULL;
 	int to[2], from[2], err;
+	struct stack_tail_bpf *tail = NULL;
 	struct stack_bpf *skel;
 	struct unwind_maps maps = { .open_fd = -1 };
 	struct unwind_sink sink;
@@ -129,7 +131,9 @@ int main(int argc, char **argv)
 	pid_t pid, reader;
 
 	skel = stack_bpf__open_and_load();
-	if (!skel || site_offset(&off) || pipe(to) || pipe(from)) {
+	if (skel)
+		tail = taken__load_tail(skel->obj);
+	if (!tail || site_offset(&off) || pipe(to) || pipe(from)) {
 		perror("bench-stack");
 		return 1;
 	}
@@ -151,13 +155,17 @@ int main(int argc, char **argv)
 		for (;;)
 			ring_buffer__poll(ring, 1), ring_buffer__consume(ring);
 	if (!err)
-		err = measure(skel, pid, to[1], from[0], "no probe", NULL, off, rounds);
+		err = measure(pid, to[1], from[0], "no probe", NULL, off, rounds);
 	if (!err)
-		err = measure(skel, pid, to[1], from[0], "empty program", skel->progs.nothing, off, rounds);
+		err = measure(pid, to[1], from[0], "empty program", skel->progs.nothing, off, rounds);
 	if (!err)
-		err = measure(skel, pid, to[1], from[0], "frame pointers", skel->progs.by_fp, off, rounds);
+		err = measure(pid, to[1], from[0], "frame pointers", skel->progs.by_fp, off, rounds);
 	if (!err)
-		err = measure(skel, pid, to[1], from[0], "rows", skel->progs.take, off, rounds);
+		err = measure(pid, to[1], from[0], "rows", skel->progs.take, off, rounds);
+	if (!err)
+		err = measure(pid, to[1], from[0], "rows, no loop", tail->progs.take_here, off, rounds);
+	if (!err)
+		err = measure(pid, to[1], from[0], "rows, tail call", tail->progs.take_tail, off, rounds);
 	kill(reader, SIGKILL);
 	waitpid(reader, NULL, 0);
 	kill(pid, SIGKILL);
@@ -167,6 +175,7 @@ int main(int argc, char **argv)
 	ring_buffer__free(ring);
 	unwind_store__free(store);
 	unwind_maps__close(&maps);
+	stack_tail_bpf__destroy(tail);
 	stack_bpf__destroy(skel);
 	return err ? 1 : 0;
 }

@@ -116,6 +116,10 @@ off=MEMTAP_DISABLE=session,multi,cookie,sleepable
 grep -q '"attach cookies":.*"yes"' $out/check.json || off=MEMTAP_DISABLE=
 run plain $off -- --threads 2 --steps 8 --late-dlopen 1
 
+# Stacks of C functions, walked without what 5.10 has not.
+echo "RUN stacks at $(cut -d" " -f1 /proc/uptime)"
+[ "$(uname -m)" = x86_64 ] && stacks >$out/stacks.txt 2>&1
+
 # Python stacks in BPF, beside those that the program itself sees.
 echo "RUN pystack at $(cut -d" " -f1 /proc/uptime)"
 mkfifo /tmp/go
@@ -125,7 +129,7 @@ PYTHONIOENCODING=utf-8 python3 /bin/pystacks.py /tmp probe here nested comprehen
 job=$!
 exec 3>/tmp/go
 wait_for ^up $out/pystack.truth $job
-pywalk $job plain "$(awk '/libc\.so\.6$/ { print $6; exit }' /proc/$job/maps)" getppid 100000 \
+pywalk $job called "$(awk '/libc\.so\.6$/ { print $6; exit }' /proc/$job/maps)" getppid 100000 \
 	>$out/pystack.seen 2>>$out/pystack.err &
 walk=$!
 wait_for ^attached $out/pystack.seen $walk

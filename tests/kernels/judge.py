@@ -72,6 +72,32 @@ def account(out, run):
     return {k: summary.get(k) for k in ('accounting', 'losses', 'attached_boot_ns', 'stopped_boot_ns')}
 
 
+# Ways to walk a stack of C functions without bpf_loop: tests/stacks/stack_tail.bpf.c.
+WAYS = ('take_here', 'take_tail', 'take_called')
+LEAST_DEEP = 60
+
+
+def c_stacks(arch, out):
+    """Problems of the stacks of C functions, and a line about them."""
+    if arch != 'amd64':
+        return [], 'stacks: left out, no rows are built for this architecture yet'
+    with open(os.path.join(out, 'stacks.txt'), errors='replace') as f:
+        text = f.read()
+    bad, frames = [], []
+    for way in WAYS:
+        line = next((words for words in map(str.split, text.splitlines()) if words and words[0] == way), None)
+        if not line or '=' not in line[1]:
+            bad.append(f'no stacks by {way}: {text[-300:]}')
+            continue
+        got = {k: int(v) for k, v in (word.split('=') for word in line[1:])}
+        frames.append(got['frames'])
+        if got['got'] != got['due'] or got['wrong'] or got['cut'] or got['broken']:
+            bad.append(f'{way}: stacks are not as backtrace() has them: {got}')
+        if got['deepest'] < LEAST_DEEP or not got['without']:
+            bad.append(f'{way}: too little to tell: {got}')
+    return bad, f'stacks: {sum(frames)} frames by {len(frames)} ways equal those of backtrace()'
+
+
 def stacks(out):
     """Problems of the Python stacks, and a line about them."""
     def text(end):
@@ -96,6 +122,9 @@ def main(release, arch, out, root):
         bad += [f'{run}: {p}' for p in problems]
         if problems:
             bad.append(f'{run}: {account(out, run)}')
+    problems, line = c_stacks(arch, out)
+    print('     ' + line)
+    bad += [f'stacks: {p}' for p in problems]
     problems, line = stacks(out)
     print('     ' + line)
     bad += [f'pystack: {p}' for p in problems]

@@ -71,6 +71,21 @@ int walk_plain(struct pt_regs *ctx)
 	return walk((void *)0);
 }
 
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(__u32));
+} steps SEC(".maps");
+
+/* Goes on to walk_plain, as a program of an event would. */
+SEC("uprobe")
+int walk_called(struct pt_regs *ctx)
+{
+	bpf_tail_call(ctx, &steps, 0);
+	return 0;
+}
+
 SEC("uprobe.s")
 int walk_sleepable(struct pt_regs *ctx)
 {

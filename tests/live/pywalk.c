@@ -3,8 +3,9 @@
  * Helper of the live tests: prints the Python stacks of a process.
  *
  *   pywalk PID                      all threads, from outside
- *   pywalk PID plain|sleepable LIB SYMBOL COUNT
- *                                   in BPF, at a probe on a function: COUNT of them
+ *   pywalk PID plain|called|sleepable LIB SYMBOL COUNT
+ *                                   in BPF, at a probe on a function: COUNT of them;
+ *                                   called: by a program that goes on to the plain one
  *   pywalk load                     do the BPF programs load?
  *
  * Lines: "why TEXT", "stack TID N REASON", "frame LINE<TAB>NAME<TAB>QUALNAME<TAB>FILE",
@@ -76,13 +77,19 @@ static int on_event(void *ctx, void *data, size_t size)
 static struct pywalk_bpf *load(const char *which)
 {
 	struct pywalk_bpf *b = pywalk_bpf__open();
-	int err;
+	__u32 zero = 0;
+	int fd, err;
 
 	if (!b)
 		return NULL;
 	bpf_program__set_autoload(b->progs.walk_plain, strcmp(which, "sleepable") != 0);
-	bpf_program__set_autoload(b->progs.walk_sleepable, strcmp(which, "plain") != 0);
+	bpf_program__set_autoload(b->progs.walk_sleepable,
+				  strcmp(which, "plain") != 0 && strcmp(which, "called") != 0);
 	err = pywalk_bpf__load(b);
+	if (!err && strcmp(which, "called") == 0) {
+		fd = bpf_program__fd(b->progs.walk_plain);
+		err = bpf_map_update_elem(bpf_map__fd(b->maps.steps), &zero, &fd, BPF_ANY);
+	}
 	if (!err)
 		return b;
 	fprintf(stderr, "load %s: %s\n", which, strerror(-err));
@@ -104,7 +111,9 @@ static int at_probe(struct python *py, pid_t pid, char **argv)
 
 	if (!b)
 		return 1;
-	prog = strcmp(argv[0], "plain") == 0 ? b->progs.walk_plain : b->progs.walk_sleepable;
+	prog = strcmp(argv[0], "plain") == 0    ? b->progs.walk_plain
+	       : strcmp(argv[0], "called") == 0 ? b->progs.walk_called
+						: b->progs.walk_sleepable;
 	if (bpf_map_update_elem(bpf_map__fd(b->maps.offsets), &zero, python__offsets(py), 0))
 		goto out;
 	ring = ring_buffer__new(bpf_map__fd(b->maps.events), on_event, &r, NULL);
@@ -145,7 +154,7 @@ int main(int argc, char **argv)
 		return !b;
 	}
 	if (argc != 2 && argc != 6) {
-		fprintf(stderr, "usage: pywalk PID [plain|sleepable LIB SYMBOL COUNT]\n");
+		fprintf(stderr, "usage: pywalk PID [plain|called|sleepable LIB SYMBOL COUNT]\n");
 		return 2;
 	}
 	pid = atoi(argv[1]);
