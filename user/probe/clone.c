@@ -20,17 +20,113 @@ void prog__patch(struct bpf_insn *insns, size_t n, uint32_t magic, uint32_t valu
 			insns[i].imm = (__s32)value;
 }
 
+static int by_start(const void *a, const void *b)
+{
+	const struct bpf_func_info *x = a, *y = b;
+
+	return (x->insn_off > y->insn_off) - (x->insn_off < y->insn_off);
+}
+
+/* Where the functions of a program begin, each once and in order; NULL: it has but one. */
+static struct bpf_func_info *find_funcs(const struct bpf_insn *insns, size_t n, uint32_t *count)
+{
+	struct bpf_func_info *f = calloc(n + 1, sizeof(*f));
+	uint32_t have = 1, kept = 0;
+	size_t i;
+
+	*count = 0;
+	if (!f)
+		return NULL;
+	for (i = 0; i < n; i++)
+		if ((insns[i].code == (BPF_JMP | BPF_CALL) &&
+		     insns[i].src_reg == BPF_PSEUDO_CALL) ||
+		    (insns[i].code == (BPF_LD | BPF_IMM | BPF_DW) &&
+		     insns[i].src_reg == BPF_PSEUDO_FUNC))
+			f[have++].insn_off = (uint32_t)i + 1 + (uint32_t)insns[i].imm;
+	qsort(f, have, sizeof(*f), by_start);
+	for (i = 0; i < have; i++)
+		if (!i || f[i].insn_off != f[kept - 1].insn_off)
+			f[kept++] = f[i];
+	*count = kept;
+	if (kept > 1)
+		return f;
+	free(f);
+	return NULL;
+}
+
+/*
+ * The types of a program's functions, from the kernel, which has them of the loaded
+ * one. Without them it takes global functions as static ones, looking at them anew at
+ * each call, and refuses callbacks. `f` is sorted by place, as the kernel's are, whose
+ * places have moved.
+ */
+static int ask_types(int fd, struct bpf_func_info *f, uint32_t n)
+{
+	struct bpf_func_info *have = calloc(n, sizeof(*have));
+	struct bpf_prog_info info = { .nr_func_info = n, .func_info_rec_size = sizeof(*have) };
+	uint32_t len = sizeof(info), i;
+	int err = 0;
+
+	if (!have)
+		return -ENOMEM;
+	info.func_info = (uint64_t)(uintptr_t)have;
+	if (bpf_obj_get_info_by_fd(fd, &info, &len))
+		err = -errno;
+	else if (info.nr_func_info != n) /* one was dead code */
+		err = -EOPNOTSUPP;
+	for (i = 0; i < n && !err; i++)
+		f[i].type_id = have[i].type_id;
+	free(have);
+	return err;
+}
+
+/* The types of the object that has a program. */
+static int types_of(const struct progs *p, const struct bpf_program *base)
+{
+	size_t i;
+
+	for (i = 0; i < p->n_objs; i++) {
+		struct bpf_program *prog;
+
+		bpf_object__for_each_program(prog, p->objs[i])
+		{
+			if (prog == base)
+				return bpf_object__btf_fd(p->objs[i]);
+		}
+	}
+	return -ENOENT;
+}
+
 static int make_clone(struct progs *p, const struct prog *g, uint32_t attach_type, uint32_t site,
 		      uint32_t mode)
 {
 	size_t n = bpf_program__insn_cnt(g->base);
 	LIBBPF_OPTS(bpf_prog_load_opts, o, .expected_attach_type = attach_type);
 	struct bpf_insn *insns = malloc(n * sizeof(*insns));
+	struct bpf_func_info *funcs;
+	uint32_t n_funcs;
 	char name[16];
 	int fd;
 
 	if (!insns)
 		return -ENOMEM;
+	funcs = find_funcs(bpf_program__insns(g->base), n, &n_funcs);
+	if (!n_funcs) {
+		fd = -ENOMEM;
+		goto out;
+	}
+	if (funcs) {
+		fd = ask_types(bpf_program__fd(g->base), funcs, n_funcs);
+		if (fd)
+			goto out;
+		fd = types_of(p, g->base);
+		if (fd < 0)
+			goto out;
+		o.prog_btf_fd = (uint32_t)fd;
+		o.func_info = funcs;
+		o.func_info_cnt = n_funcs;
+		o.func_info_rec_size = sizeof(*funcs);
+	}
 	memcpy(insns, bpf_program__insns(g->base), n * sizeof(*insns));
 	prog__patch(insns, n, MT_PATCH_MODE, mode);
 	prog__patch(insns, n, MT_PATCH_SITE, site);
@@ -39,6 +135,8 @@ static int make_clone(struct progs *p, const struct prog *g, uint32_t attach_typ
 	fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, name, "Dual BSD/GPL", insns, n, &o);
 	if (fd < 0)
 		fd = -errno;
+out:
+	free(funcs);
 	free(insns);
 	return fd;
 }
