@@ -3,6 +3,7 @@
  * Stacks taken by the BPF programs at a probe, against glibc's backtrace() at the
  * same calls (tests/stacks/taken.c): by bpf_loop, and as on kernels without it.
  */
+#include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -94,5 +95,28 @@ Test(unwind_bpf, by_second_tail_call)
 	struct stack_tail_bpf *skel = load_tail();
 
 	run(skel->obj, skel->progs.take_called, true);
+	stack_tail_bpf__destroy(skel);
+}
+
+/* A walk that cannot begin is counted. */
+Test(unwind_bpf, no_walker)
+{
+	struct stack_tail_bpf *skel = load_tail();
+	uint32_t walk = MT_UW_STEP_WALK, room = MT_END_ROOM;
+	uint64_t count[256] = { 0 }, sum = 0;
+	struct taken t;
+	int i, err;
+
+	cr_assert_leq(libbpf_num_possible_cpus(), 256);
+	cr_assert_eq(bpf_map_delete_elem(bpf_map__fd(skel->maps.uw_steps), &walk), 0);
+	err = taken__run(skel->obj, skel->progs.take_tail, 100, true, &t);
+	if (err && strcmp(t.failed, "perf uprobe") == 0)
+		cr_skip_test("no perf uprobe here: %s", strerror(-err));
+	cr_assert_eq(err, 0, "%s: %s", t.failed, strerror(-err));
+	cr_assert_eq(bpf_map_lookup_elem(bpf_map__fd(skel->maps.uw_ends), &room, count), 0);
+	for (i = 0; i < libbpf_num_possible_cpus(); i++)
+		sum += count[i];
+	cr_expect_eq(t.got, 0, "%zu", t.got);
+	cr_expect_eq(sum, 100, "%lu", sum);
 	stack_tail_bpf__destroy(skel);
 }
