@@ -24,32 +24,62 @@ static long uw_one(__u32 i, struct mt_uw **u)
 }
 
 /*
- * Walk the stack and send it. h: header of the event that it belongs to, whose
- * time is that of the entry.
+ * The walk, from what stack__take_n has put into the thread's place. A function of
+ * its own, which the verifier looks at once a program and not once for each way
+ * that leads to it.
  */
-static __always_inline void stack__take(struct pt_regs *ctx, const struct mt_hdr *h)
+__noinline int uw_walk(struct pt_regs *ctx)
 {
-	struct mt_uw *u = bpf_task_storage_get(&uw_walks, bpf_get_current_task_btf(), 0,
-					       BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct mt_uw *u = bpf_task_storage_get(&uw_walks, bpf_get_current_task_btf(), 0, 0);
 	struct mt_uw_proc *proc;
-	__u32 tgid = h->tgid;
+	__u32 tgid;
 
-	if (!u) {
-		uw_count(MT_END_ROOM);
-		return;
-	}
-	u->rec.h = *h;
-	u->rec.h.type = MT_REC_STACK;
+	if (!u)
+		return 0;
 	uw_start(u, ctx);
+	tgid = u->rec.h.tgid;
 	proc = bpf_map_lookup_elem(&uw_procs, &tgid);
 	if (proc) {
 		u->first = proc->first;
 		u->n = proc->n;
 		bpf_loop(MT_UW_MAX_FRAMES + 1, uw_one, &u, 0);
 	} else {
+		u->n = 0; /* the frame alone, by its address */
+		uw_step(u);
 		u->rec.end = MT_END_NOPROC;
 	}
+	/* The same frames may be all that there is, or all that could be read. */
+	uw_hash(u, u->rec.end);
 	uw_send(u);
+	return 0;
+}
+
+/*
+ * Walk the stack, its innermost `limit` frames, and send it: with `always`, or
+ * only if the reader does not have it. h: who and when. Returns the hash under
+ * which it is known; 0: there is none.
+ */
+static __always_inline __u64 stack__take_n(struct pt_regs *ctx, const struct mt_hdr *h, __u32 limit,
+					   int always)
+{
+	struct mt_uw *u = bpf_task_storage_get(&uw_walks, bpf_get_current_task_btf(), 0,
+					       BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (!u) {
+		uw_count(MT_END_ROOM);
+		return 0;
+	}
+	u->rec.h = *h;
+	u->rec.h.type = MT_REC_STACK;
+	u->limit = limit;
+	u->always = always;
+	uw_walk(ctx);
+	return u->rec.hash[0];
+}
+
+static __always_inline void stack__take(struct pt_regs *ctx, const struct mt_hdr *h)
+{
+	stack__take_n(ctx, h, MT_UW_MAX_FRAMES, 1);
 }
 
 #endif

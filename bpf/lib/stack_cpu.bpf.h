@@ -43,13 +43,16 @@ __attribute__((noinline)) int uw_frame(void)
 	return u ? uw_step(u) : MT_END_ROOM;
 }
 
-/* Walk from where the thread is and send it, as stack__take; u->rec.h is filled. */
-static __always_inline void stack_cpu__walk(struct pt_regs *ctx, struct mt_uw *u)
+/* The walk, from what stack_cpu__start has put into the place of this CPU: as uw_walk. */
+__attribute__((noinline)) int uw_frames(void)
 {
-	__u32 tgid = u->rec.h.tgid, i;
+	struct mt_uw *u = uw_here();
 	struct mt_uw_proc *proc;
+	__u32 tgid, i;
 
-	uw_start(u, ctx);
+	if (!u)
+		return 0;
+	tgid = u->rec.h.tgid;
 	proc = bpf_map_lookup_elem(&uw_procs, &tgid);
 	if (proc) {
 		u->first = proc->first;
@@ -59,23 +62,43 @@ static __always_inline void stack_cpu__walk(struct pt_regs *ctx, struct mt_uw *u
 			if (uw_frame() != MT_END_NOT)
 				break;
 	} else {
+		u->n = 0;
+		uw_frame();
 		u->rec.end = MT_END_NOPROC;
 	}
+	uw_hash(u, u->rec.end);
 	uw_send(u);
+	return 0;
 }
 
-/* stack__take for these kernels, in a program that makes no tail call and has its types. */
-static __always_inline void stack_cpu__take(struct pt_regs *ctx, const struct mt_hdr *h)
+/* NULL, and it is counted, if there is no place. */
+static __always_inline struct mt_uw *stack_cpu__start(struct pt_regs *ctx, const struct mt_hdr *h,
+						      __u32 limit, int always)
 {
 	struct mt_uw *u = uw_here();
 
 	if (!u) {
 		uw_count(MT_END_ROOM);
-		return;
+		return 0;
 	}
 	u->rec.h = *h;
 	u->rec.h.type = MT_REC_STACK;
-	stack_cpu__walk(ctx, u);
+	u->limit = limit;
+	u->always = always;
+	uw_start(u, ctx);
+	return u;
+}
+
+/* stack__take_n for these kernels, in a program that makes no tail call and has its types. */
+static __always_inline __u64 stack_cpu__take_n(struct pt_regs *ctx, const struct mt_hdr *h,
+					       __u32 limit, int always)
+{
+	struct mt_uw *u = stack_cpu__start(ctx, h, limit, always);
+
+	if (!u)
+		return 0;
+	uw_frames();
+	return u->rec.hash[0];
 }
 
 #endif

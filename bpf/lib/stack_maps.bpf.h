@@ -8,7 +8,10 @@
 #define MEMTAP_STACK_MAPS_BPF_H
 
 #include "user.bpf.h"
+#include <bpf/bpf_core_read.h>
 #include <memtap/unwind.h>
+
+#define UW_LOOP _Pragma("clang loop unroll(disable)")
 
 struct uw_chunk_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -100,6 +103,45 @@ static __always_inline struct mt_uw_chunk *uw_chunk_at(__u32 i)
 	return inner ? bpf_map_lookup_elem(inner, &zero) : 0;
 }
 
+/* Return probes that a thread can have open: MAX_URETPROBE_DEPTH of kernel/events/uprobes.c. */
+#define UW_RETURNS 64
+
+/* Which of a function's several probes took over its return: the oldest has the caller. */
+static __always_inline __u64 uw_return(struct mt_uw *u, __u64 slot, __u64 pc)
+{
+	struct return_instance *ri = (void *)u->replaced;
+	__u64 orig;
+	int i;
+
+	if (!u->trampoline || pc != u->trampoline)
+		return pc;
+	UW_LOOP
+	for (i = 0; i < UW_RETURNS; i++) {
+		if (!ri)
+			break;
+		orig = BPF_CORE_READ(ri, orig_ret_vaddr);
+		if (BPF_CORE_READ(ri, stack) == slot && orig != u->trampoline) {
+			pc = orig;
+			break;
+		}
+		ri = BPF_CORE_READ(ri, next);
+	}
+	return pc;
+}
+
+static __always_inline void uw_returns(struct mt_uw *u)
+{
+	struct task_struct *t = (void *)bpf_get_current_task();
+
+	u->trampoline = u->replaced = 0;
+	if (!bpf_core_field_exists(struct return_instance, orig_ret_vaddr) ||
+	    !bpf_core_field_exists(struct xol_area, vaddr))
+		return;
+	u->replaced = (__u64)BPF_CORE_READ(t, utask, return_instances);
+	if (u->replaced)
+		u->trampoline = BPF_CORE_READ(t, mm, uprobes_state.xol_area, vaddr);
+}
+
 #if defined(__TARGET_ARCH_arm64)
 #define UW_ARM64
 #endif
@@ -146,19 +188,24 @@ static __always_inline void uw_start(struct mt_uw *u, struct pt_regs *ctx)
 	u->exact = 1;
 	u->fp_lost = 0;
 	u->map = 0;
+	uw_returns(u);
 	u->rec.n = 0;
 	u->rec.end = MT_END_NOT;
 	u->rec.guessed = 0;
 	u->rec.hash[0] = u->rec.hash[1] = 0;
 }
 
-/* To the reader: the frames only when it does not have them. */
+/* To the reader: the frames only when it does not have them; nothing at all then unless u->always. */
 static __always_inline void uw_send(struct mt_uw *u)
 {
 	__u64 *known = bpf_map_lookup_elem(&uw_known, &u->rec.hash[0]);
 	__u32 n = u->rec.n, size = sizeof(u->rec);
 
 	u->rec.with = !known || *known != u->rec.hash[1];
+	if (!u->rec.with && !u->always) {
+		uw_count(u->rec.end);
+		return;
+	}
 	if (u->rec.with) {
 		if (n > MT_UW_MAX_FRAMES)
 			n = MT_UW_MAX_FRAMES;

@@ -24,26 +24,20 @@ struct {
  * (arm64 before 6.0: no tail calls beside them). It may itself have been reached by a
  * tail call: this is one more, of 33.
  */
-static __always_inline void stack_tail__begin(struct pt_regs *ctx, const struct mt_hdr *h)
+static __always_inline void stack_tail__begin(struct pt_regs *ctx, const struct mt_hdr *h,
+					      __u32 limit, int always)
 {
-	struct mt_uw *u = uw_here();
-
-	if (u) {
-		u->rec.h = *h;
-		u->rec.h.type = MT_REC_STACK;
-		bpf_tail_call(ctx, &uw_steps, MT_UW_STEP_WALK);
-	}
+	if (!stack_cpu__start(ctx, h, limit, always))
+		return;
+	bpf_tail_call(ctx, &uw_steps, MT_UW_STEP_WALK);
 	uw_count(MT_END_ROOM);
 }
 
 #ifdef STACK_TAIL_WALKER
 SEC("uprobe")
-int uw_walk(struct pt_regs *ctx)
+int uw_step_walk(struct pt_regs *ctx)
 {
-	struct mt_uw *u = uw_here();
-
-	if (u)
-		stack_cpu__walk(ctx, u);
+	uw_frames();
 	return 0;
 }
 #endif

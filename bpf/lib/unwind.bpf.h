@@ -7,6 +7,8 @@
  *
  *   uw_read(dst, n, addr)                                memory of the target; 0 or negative
  *   uw_map_at, uw_page_at, uw_rule_at, uw_chunk_at(i)    pointer or NULL
+ *   uw_return(u, slot, pc)                               the return address that stood at
+ *                                                        slot before a return probe took it
  */
 #ifndef MEMTAP_UNWIND_BPF_H
 #define MEMTAP_UNWIND_BPF_H
@@ -17,7 +19,9 @@
 #define __always_inline inline __attribute__((always_inline))
 #endif
 
-#ifdef __clang__
+#ifdef UW_LOOP
+/* said already */
+#elif defined(__clang__)
 #define UW_LOOP _Pragma("clang loop unroll(disable)")
 #else
 #define UW_LOOP
@@ -231,9 +235,11 @@ static __always_inline int uw_by_rule(struct mt_uw *u, const struct mt_uw_rule *
 known:
 #if defined(UW_ARM64)
 	pc &= (1ULL << 48) - 1; /* without the signature of pointer authentication */
+	pc = uw_return(u, cfa, pc); /* sp at the entry, where the link register was taken over */
 	if (cfa < u->sp || (cfa == u->sp && !u->exact))
 		return MT_END_LOOP;
 #else
+	pc = uw_return(u, cfa + (__s64)r->ra_off, pc);
 	if (cfa <= u->sp)
 		return MT_END_LOOP;
 #endif
@@ -268,7 +274,7 @@ static __always_inline int uw_step(struct mt_uw *u)
 	struct mt_uw_map *m;
 	int end;
 
-	if (depth >= MT_UW_MAX_FRAMES)
+	if (depth >= MT_UW_MAX_FRAMES || (u->limit && depth >= u->limit))
 		return u->rec.end = MT_END_DEEP;
 	m = uw_find_map(u, at);
 	if (m && m->file)

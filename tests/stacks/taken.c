@@ -191,7 +191,7 @@ struct stack_tail_bpf *taken__load_tail(struct bpf_object *shared)
 	if (!err)
 		err = stack_tail_bpf__load(skel);
 	if (!err) {
-		fd = bpf_program__fd(skel->progs.uw_walk);
+		fd = bpf_program__fd(skel->progs.uw_step_walk);
 		err = bpf_map_update_elem(bpf_map__fd(skel->maps.uw_steps), &walk, &fd, BPF_ANY);
 	}
 	if (!err) {

@@ -53,7 +53,7 @@ Test(clone_funcs, global)
 	skel = taken__load_tail(NULL);
 	if (!skel)
 		cr_skip_test("these BPF programs do not load here: %s", strerror(errno));
-	cr_expect_eq(functions(skel->obj, skel->progs.take_here), 2, "the program and uw_frame()");
+	cr_expect_eq(functions(skel->obj, skel->progs.take_here), 3, "the program, uw_frames() and uw_frame()");
 	cr_expect_eq(functions(skel->obj, skel->progs.take_tail), 0, "no types are needed");
 	stack_tail_bpf__destroy(skel);
 }
@@ -66,6 +66,6 @@ Test(clone_funcs, callback)
 	skel = stack_bpf__open_and_load();
 	if (!skel)
 		cr_skip_test("these BPF programs do not load here: %s", strerror(errno));
-	cr_expect_eq(functions(skel->obj, skel->progs.take), 2, "the program and uw_one()");
+	cr_expect_eq(functions(skel->obj, skel->progs.take), 3, "the program, uw_walk() and uw_one()");
 	stack_bpf__destroy(skel);
 }

@@ -9,7 +9,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "probe/probe.h"
 #include "stack.skel.h"
+#include "stack_s.skel.h"
 #include "taken.h"
 
 #define CALLS 2000
@@ -30,31 +32,38 @@ static void run(struct bpf_object *obj, const struct bpf_program *prog, bool pin
 	cr_expect_gt(t.deepest, 230, "%u", t.deepest);
 }
 
-static struct stack_bpf *load(void)
+/* Skip where the kernel has not what it takes, or does not let us. */
+static void need(enum feature x)
 {
-	struct stack_bpf *skel;
+	static struct features f;
 
 	libbpf_set_print(NULL);
-	skel = stack_bpf__open_and_load();
-	if (!skel)
-		cr_skip_test("these BPF programs do not load here: %s", strerror(errno));
-	return skel;
+	features__probe(&f, false);
+	if (!features__has(&f, x))
+		cr_skip_test("no %s here: %d", feature__name(x), f.state[x]);
 }
 
 Test(unwind_bpf, as_backtrace)
 {
-	struct stack_bpf *skel = load();
+	struct stack_bpf *skel;
 
+	need(FEAT_LOOP);
+	skel = stack_bpf__open_and_load();
+	cr_assert(skel, "%s", strerror(errno));
 	run(skel->obj, skel->progs.take, false);
 	stack_bpf__destroy(skel);
 }
 
 Test(unwind_bpf, sleepable)
 {
-	struct stack_bpf *skel = load();
+	struct stack_s_bpf *skel;
 
+	need(FEAT_LOOP);
+	need(FEAT_SLEEPABLE);
+	skel = stack_s_bpf__open_and_load();
+	cr_assert(skel, "%s", strerror(errno));
 	run(skel->obj, skel->progs.take_s, false);
-	stack_bpf__destroy(skel);
+	stack_s_bpf__destroy(skel);
 }
 
 /*
@@ -67,10 +76,9 @@ static struct stack_tail_bpf *load_tail(void)
 {
 	struct stack_tail_bpf *skel;
 
-	libbpf_set_print(NULL);
+	need(FEAT_RINGBUF);
 	skel = taken__load_tail(NULL);
-	if (!skel)
-		cr_skip_test("these BPF programs do not load here: %s", strerror(errno));
+	cr_assert(skel, "%s", strerror(errno));
 	return skel;
 }
 
