@@ -105,6 +105,23 @@ class CallStack(LiveTest):
         self.assertGreater(s['c_different'], 10)
         return said
 
+    def test_cxx(self):
+        path = self.path('notes')
+        t = self.start('cxx', [built('tests', 'live', 'stacks-cxx'), library('libascend_hal.so'),
+                               library('libascendcl.so'), 10000, path])
+        t.until('up')
+        rec = self.record('-p', t.pid, '--call-stack=c')
+        t.line()
+        t.until('done', limit=120)
+        result = rec.stop()
+        self.assertGreaterEqual(self.compare(result, path), 10000)
+        s = result.summary['stacks']
+        self.assertEqual((s['c_cut'], s['c_lost'], s['unknown_cells']), ({}, 0, 0))
+        names = {re.sub(r'.*\((\w*).*', r'\1', l) for r in result.rows for l in r['call_c'].splitlines()}
+        self.assertTrue({'raise', 'main', '_start', 'clone3', 'halMemAlloc'} <= names, names)
+        self.assertTrue(any('(std::' in r['call_c'] for r in result.rows))
+        self.assertTrue(all(not r['call_py'] for r in result.rows))
+
     def interpreter(self, minor):
         found = installed(minor)
         if not found:
