@@ -262,6 +262,10 @@ void callstack__wait(struct session *s);
 void callstack__early(struct session *s);
 /* A process has mapped code. */
 void callstack__mapped(struct session *s, pid_t pid);
+/* callstack_summary.c */
+void callstack__print(struct session *s, FILE *f);
+struct cJSON;
+void callstack__json(struct session *s, struct cJSON *top);
 /* Fills the cells of a row; ctx: the session. */
 void callstack__cells(void *ctx, struct row *r);
 
