@@ -218,7 +218,8 @@ static __always_inline void name__read(struct pool_name *n, __u64 obj)
 
 /* One of the records; 0 = no room. */
 static __always_inline int emit_block(struct probe *p, const struct mt_inflight *f,
-				      const struct pool_name *name, __u64 fn)
+				      const struct pool_name *name, const struct refs *refs,
+				      __u64 fn)
 {
 	struct mt_call_name *r;
 
@@ -237,7 +238,7 @@ static __always_inline int emit_block(struct probe *p, const struct mt_inflight 
 	__builtin_memcpy(r->text, name->text, sizeof(r->text));
 	r->c.h.flags = name->flags;
 	r->c.h.strlen = name->len;
-	refs__put(p, &r->c.h, sizeof(*r));
+	refs__put_taken(refs, &r->c.h, sizeof(*r));
 	/* No choice of wake-up: two ways in each of the rounds are too many for old verifiers. */
 	stat_inc(p, submitted);
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
@@ -299,6 +300,7 @@ int ms_list_r(struct pt_regs *ctx)
 	struct pool_name name = {};
 	struct mt_inflight f;
 	__u32 reason = MT_LOSS_LENGTH;
+	struct refs refs;
 	struct probe p;
 	__s64 n;
 
@@ -323,6 +325,7 @@ int ms_list_r(struct pt_regs *ctx)
 	reserved = forget(&p, f.a[4]);
 	/* The pool's lock is released before the return. */
 	flags = forget(&p, f.a[3] | MT_MS_LOOSE);
+	refs__take(&p, &refs);
 	name__read(&name, obj);
 	__sync_fetch_and_add(&p.stat->entry, n);
 	__sync_fetch_and_add(&p.stat->seen, n);
@@ -340,7 +343,7 @@ int ms_list_r(struct pt_regs *ctx)
 		f.a[2] = used & last;
 		f.a[4] = reserved & last;
 		f.a[3] = obj << 8 | (flags & last);
-		if (!emit_block(&p, &f, &name, MT_FN_MS_ALLOC)) {
+		if (!emit_block(&p, &f, &name, &refs, MT_FN_MS_ALLOC)) {
 			reason = MT_LOSS_RING;
 			break;
 		}
@@ -387,6 +390,7 @@ int ms_part_r(struct pt_regs *ctx)
 	__u64 bufs = 0, buf, obj, i;
 	__u32 reason = MT_LOSS_LENGTH;
 	struct mt_inflight f;
+	struct refs refs;
 	struct probe p;
 	__s64 n;
 
@@ -398,6 +402,7 @@ int ms_part_r(struct pt_regs *ctx)
 	obj = f.a[3];
 	f.a[3] = obj << 8 | MT_MS_PART;
 	f.a[2] = f.a[4] = 0;
+	refs__take(&p, &refs);
 	name__read(&name, obj);
 	if (n < 0) {
 		n = 1;
@@ -416,7 +421,7 @@ int ms_part_r(struct pt_regs *ctx)
 			reason = MT_LOSS_FAULT;
 			break;
 		}
-		if (!emit_block(&p, &f, &name, MT_FN_MS_KEEP)) {
+		if (!emit_block(&p, &f, &name, &refs, MT_FN_MS_KEEP)) {
 			reason = MT_LOSS_RING;
 			break;
 		}
@@ -425,7 +430,7 @@ int ms_part_r(struct pt_regs *ctx)
 		probe__lose_n(&p, reason, -1, n - i);
 	f.a[0] = f.a[1] = 0;
 	pool_totals(&p, obj, &f);
-	if (!emit_block(&p, &f, &name, MT_FN_MS_PART))
+	if (!emit_block(&p, &f, &name, &refs, MT_FN_MS_PART))
 		probe__lose(&p, MT_LOSS_RING, -1);
 	return 0;
 }

@@ -4,7 +4,8 @@
  * named by their hashes at the end of the event's record.
  *
  * Compiled in with MT_WITH_STACKS only: bpf_loop and task storage do not load
- * before 5.17, not even where they are not reached.
+ * before 5.17, not even where they are not reached. With MT_STACKS_CPU there are
+ * none of them, for these kernels (stack_cpu.bpf.h).
  */
 #ifndef MEMTAP_REFS_BPF_H
 #define MEMTAP_REFS_BPF_H
@@ -13,16 +14,43 @@
 
 #ifdef MT_WITH_STACKS
 #include "pystack.bpf.h"
+#ifdef MT_STACKS_CPU
+#include "stack_cpu.bpf.h"
+#else
 #include "stack.bpf.h"
+#endif
 
 #define REFS_SIZE sizeof(struct mt_refs)
 
+/* The place of a walk. */
+#ifdef MT_STACKS_CPU
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct mt_pywalk);
+} py_walks SEC(".maps");
+
+static __always_inline struct mt_pywalk *py_here(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&py_walks, &zero);
+}
+#else
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
 	__type(value, struct mt_pywalk);
 } py_walks SEC(".maps");
+
+static __always_inline struct mt_pywalk *py_here(void)
+{
+	return bpf_task_storage_get(&py_walks, bpf_get_current_task_btf(), 0,
+				    BPF_LOCAL_STORAGE_GET_F_CREATE);
+}
+#endif
 
 /* The interpreters of processes. */
 struct {
@@ -94,15 +122,16 @@ static __always_inline void py_send(struct mt_pywalk *w)
 }
 
 /* The walk, from what pystack__take has put into the thread's place; see uw_walk. */
-__noinline int py_walk_it(struct pt_regs *ctx)
+__noinline int py_walk_it(void)
 {
-	struct task_struct *t = bpf_get_current_task_btf();
-	struct mt_pywalk *w = bpf_task_storage_get(&py_walks, t, 0, 0);
+	struct task_struct *t = (void *)bpf_get_current_task();
+	struct mt_pywalk *w = py_here();
 	struct mt_py_offsets *o;
 	__u32 tgid, limit;
+#ifdef MT_STACKS_CPU
+	__u32 i;
+#endif
 
-	/* Callers would leave it out: but the kernel wants a context there. */
-	asm volatile("" : : "r"(ctx));
 	if (!w)
 		return 0;
 	tgid = w->h.tgid;
@@ -112,23 +141,31 @@ __noinline int py_walk_it(struct pt_regs *ctx)
 	if (!o)
 		return 0;
 	py_walk((void *)0, o, py_thread_pointer(t), py_thread_number(t), limit, &w->s);
+#ifdef MT_STACKS_CPU
+	UW_LOOP
+	for (i = 0; i < MT_PY_DEPTH; i++) {
+		if (i >= w->s.n)
+			break;
+		py_hash_one(i, &w);
+	}
+#else
 	bpf_loop(w->s.n, py_hash_one, &w, 0);
+#endif
 	return 0;
 }
 
 /* The Python stack; its hash, 0: there is none. */
-static __always_inline __u64 pystack__take(struct pt_regs *ctx, const struct mt_hdr *h, __u32 limit)
+static __always_inline __u64 pystack__take(const struct mt_hdr *h, __u32 limit)
 {
 	__u32 tgid = h->tgid;
 	struct mt_py_offsets *o = bpf_map_lookup_elem(&py_procs, &tgid);
-	struct task_struct *t = bpf_get_current_task_btf();
 	struct mt_pywalk *w;
 
 	if (!o || o->why) {
 		py_count(o && o->why < MT_PY_WHY_MAX ? o->why : MT_PY_NO_INTERPRETER);
 		return 0;
 	}
-	w = bpf_task_storage_get(&py_walks, t, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	w = py_here();
 	if (!w) {
 		py_count(MT_PY_WHY_MAX);
 		return 0;
@@ -139,7 +176,7 @@ static __always_inline __u64 pystack__take(struct pt_regs *ctx, const struct mt_
 	w->hash[0] = (__u64)h->tgid << 32 | h->start;
 	w->hash[1] = 0;
 	w->s.n = limit;
-	py_walk_it(ctx);
+	py_walk_it();
 	if (!w->s.n) {
 		py_count(w->s.why < MT_PY_WHY_MAX ? w->s.why : MT_PY_UNREADABLE);
 		return 0;
@@ -171,7 +208,7 @@ static __always_inline void refs__keep(struct probe *p, struct pt_regs *ctx)
 	if (p->cfg->stacks & MT_STACKS_C)
 		r.c = stack__take_n(ctx, &h, p->cfg->c_frames, 0);
 	if (p->cfg->stacks & MT_STACKS_PY)
-		r.py = pystack__take(ctx, &h, p->cfg->py_frames);
+		r.py = pystack__take(&h, p->cfg->py_frames);
 	bpf_map_update_elem(&open_refs, &k, &r, BPF_ANY);
 }
 
@@ -214,8 +251,48 @@ static __always_inline void refs__put(struct probe *p, struct mt_hdr *rec, __u32
 	rec->flags |= MT_F_REFS;
 }
 
+/*
+ * Of a call with several records: taken once, put into each. Without a branch: two
+ * ways in each of the rounds are too many for the verifiers of 5.10 and 6.1.
+ */
+struct refs {
+	struct mt_refs r;
+	__u32 size, flags;
+};
+
+static __always_inline void refs__take(struct probe *p, struct refs *r)
+{
+	struct mt_inflight_key k = { .tid = p->ktid, .pair = p->site->pair, .sp = p->sp };
+
+	r->r.c = r->r.py = 0;
+	r->size = r->flags = 0;
+	if (!(p->site->flags & MT_SITE_STACK))
+		return;
+	refs__move(&k, &r->r);
+	r->size = REFS_SIZE;
+	r->flags = MT_F_REFS;
+}
+
+static __always_inline void refs__put_taken(const struct refs *r, struct mt_hdr *rec, __u32 size)
+{
+	*(struct mt_refs *)((void *)rec + size) = r->r;
+	rec->size = size + r->size;
+	rec->flags |= r->flags;
+}
+
 #else
 #define REFS_SIZE 0
+
+struct refs {
+};
+
+static __always_inline void refs__take(struct probe *p, struct refs *r)
+{
+}
+
+static __always_inline void refs__put_taken(const struct refs *r, struct mt_hdr *rec, __u32 size)
+{
+}
 
 static __always_inline void refs__keep(struct probe *p, struct pt_regs *ctx)
 {
