@@ -89,9 +89,9 @@ static __always_inline struct mt_uw *stack_cpu__start(struct pt_regs *ctx, const
 	return u;
 }
 
-/* stack__take_n for these kernels, in a program that makes no tail call and has its types. */
-static __always_inline __u64 stack_cpu__take_n(struct pt_regs *ctx, const struct mt_hdr *h,
-					       __u32 limit, int always)
+/* As in stack.bpf.h. The program makes no tail call itself, and is loaded with its types. */
+static __always_inline __u64 stack__take_n(struct pt_regs *ctx, const struct mt_hdr *h, __u32 limit,
+					   int always)
 {
 	struct mt_uw *u = stack_cpu__start(ctx, h, limit, always);
 

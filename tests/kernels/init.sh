@@ -69,13 +69,13 @@ run() { # NAME [VARIABLE=VALUE]... -- SIM-OPTIONS
 	mkfifo /tmp/go
 	: >$out/$name.txt
 	job=/sim/sim-train
-	[ $name = python ] && job='python3 /sim/sim_train.py --root /sim'
+	case $name in python | stacked) job='python3 /sim/sim_train.py --root /sim' ;; esac
 	env $vars $job --wait --truth $out/$name.truth --quiet "$@" </tmp/go >$out/$name.sim 2>&1 &
 	sim=$!
 	exec 3>/tmp/go
 	wait_for READY $out/$name.sim $sim
 	[ $name = middle ] && echo go >&3 && sleep 1
-	env $vars memtap record -p $sim -o $out/$name --summary-json $out/$name.json >$out/$name.txt 2>&1 &
+	env $vars memtap record $options -p $sim -o $out/$name --summary-json $out/$name.json >$out/$name.txt 2>&1 &
 	tap=$!
 	wait_for 'probes attached' $out/$name.txt $tap
 	if [ $name = middle ]; then
@@ -110,6 +110,9 @@ run acl SIM_FAIL_HUGE=3 SIM_NESTED=3 -- --no-torch --threads 2 --devices 2 --ste
 run none -- --layout none --steps 8 --empty-cache 3 --exceptions
 run mindspore -- --mindspore --no-torch --steps 8
 run python PYTHONPATH=/sim/python -- --threads 2 --devices 2 --steps 8
+options=--call-stack=c,python
+run stacked PYTHONPATH=/sim/python -- --threads 1 --steps 8
+options=
 run middle -- --layout a --threads 2 --devices 2 --rate 400 --seconds 60
 # Without what newer kernels have; where there is nothing of it, as the kernel is.
 off=MEMTAP_DISABLE=session,multi,cookie,sleepable

@@ -28,6 +28,7 @@ RUNS = {
                                                           'MALLOC PTA')),
     'middle': dict(layout='a', least=100, from_start=False, kinds=('MALLOC PTA', 'FREE PTA')),
     'plain': dict(layout='c', least=500, kinds=('MALLOC PTA', 'FREE PTA', 'MALLOC HAL')),
+    'stacked': dict(least=100, kinds=('MALLOC PTA', 'FREE PTA', 'MALLOC HAL')),
 }
 
 
@@ -98,6 +99,20 @@ def c_stacks(arch, out):
     return bad, f'stacks: {sum(frames)} frames by {len(frames)} ways equal those of backtrace()'
 
 
+def cells(arch, out):
+    """Problems of the call stacks in rows, and a line about them."""
+    rows = [r for r in readers.read_csv(readers.dump_of(os.path.join(out, 'stacked'), 'csv'))
+            if r['type'] in ('HAL', 'PTA') and r['event'] in ('MALLOC', 'FREE')]
+    # Down to where the interpreter began; Python's down to the module.
+    c = sum('(_start+' in r['call_c'].rsplit('\n', 1)[-1] for r in rows)
+    py = sum('<module>' in r['call_py'] for r in rows)
+    line = f'stacked: of {len(rows)} rows {c} have a whole C stack, {py} a whole Python stack'
+    bad = [] if py >= 0.99 * len(rows) > 0 else [line]
+    if arch == 'amd64' and c < 0.99 * len(rows):
+        bad.append(line)
+    return bad, line
+
+
 def stacks(out):
     """Problems of the Python stacks, and a line about them."""
     def text(end):
@@ -125,6 +140,9 @@ def main(release, arch, out, root):
     problems, line = c_stacks(arch, out)
     print('     ' + line)
     bad += [f'stacks: {p}' for p in problems]
+    problems, line = cells(arch, out)
+    print('     ' + line)
+    bad += problems
     problems, line = stacks(out)
     print('     ' + line)
     bad += [f'pystack: {p}' for p in problems]

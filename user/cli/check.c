@@ -116,7 +116,7 @@ static const char *needed_for(enum feature x, int state)
 	case FEAT_SESSION:
 		return "two probes a call instead; works";
 	case FEAT_LOOP:
-		return "call stacks cannot be had: kernel 5.17";
+		return state ? "call stacks cannot be had" : "each step is a call instead; works";
 	default:
 		return NULL;
 	}

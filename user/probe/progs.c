@@ -31,6 +31,7 @@
 #include "pymark.skel.h"
 #include "runtime.skel.h"
 #include "stacked.skel.h"
+#include "stacked_cpu.skel.h"
 
 /* The object that is loaded first owns the maps. */
 static const struct {
@@ -47,15 +48,17 @@ static const struct {
 	{ "pymark", pymark_bpf__elf_bytes },
 	{ "mindspore", mindspore_bpf__elf_bytes },
 	{ "stacked", stacked_bpf__elf_bytes },
+	{ "stacked_cpu", stacked_cpu_bpf__elf_bytes },
 };
 
 #define MERGED 0 /* all programs */
 #define FIRST 1 /* the layers, one by one */
-#define STACKED (MT_ARRAY_SIZE(layers) - 1) /* all programs, with call stacks */
+#define STACKED (MT_ARRAY_SIZE(layers) - 2) /* all programs, with call stacks */
+#define STACKED_CPU (MT_ARRAY_SIZE(layers) - 1) /* the same, for kernels without bpf_loop */
 
 static bool is_whole(size_t layer)
 {
-	return layer == MERGED || layer == STACKED;
+	return layer == MERGED || layer >= STACKED;
 }
 
 /* What libbpf said last: the reason that a message quotes. */
@@ -125,8 +128,8 @@ static uint32_t ready_mode(const struct progs *p)
 {
 	const struct features *f = p->features;
 
-	/* Clones have no type information, without which no loop of bpf_loop loads. */
-	if (p->opts.stacks)
+	/* The verifier takes its time with the walks: once will do. */
+	if (p->opts.stacks && features__has(f, FEAT_COOKIE))
 		return MT_MODE_COOKIE | (p->opts.cgroup ? MT_MODE_CGROUP : 0) |
 		       (features__has(f, FEAT_SLEEPABLE) ? MT_MODE_SLEEPABLE : 0);
 	if (p->opts.cgroup || !features__has(f, FEAT_MULTI) || !features__has(f, FEAT_COOKIE))
@@ -176,7 +179,7 @@ static bool replaced(const struct progs *p, struct bpf_object *obj, const char *
 
 static int prepare(struct progs *p, struct bpf_object *obj, size_t layer, const char *only)
 {
-	uint32_t mode = is_whole(layer) && (!only || layer == STACKED) ? ready_mode(p) : 0;
+	uint32_t mode = is_whole(layer) && (!only || layer >= STACKED) ? ready_mode(p) : 0;
 	struct bpf_program *prog;
 	struct bpf_map *map;
 	int err;
@@ -357,6 +360,15 @@ static int load_layers(struct progs *p)
 	return err;
 }
 
+/*
+ * Without bpf_loop the walks have a place for each CPU, and need programs that are
+ * not preempted: before 6.0, which is when they may sleep.
+ */
+static bool can_walk(const struct progs *p)
+{
+	return features__has(p->features, FEAT_LOOP) || p->features->state[FEAT_SLEEPABLE] == 0;
+}
+
 int progs__load(const struct progs_opts *opts, const struct features *f, struct progs **out)
 {
 	struct progs *p = calloc(1, sizeof(*p));
@@ -368,14 +380,11 @@ int progs__load(const struct progs_opts *opts, const struct features *f, struct 
 	p->features = f;
 	p->opts = *opts;
 	libbpf_set_print(on_libbpf);
-	if (opts->stacks && !features__has(f, FEAT_LOOP)) {
+	if (opts->stacks && !can_walk(p)) {
 		p->opts.stacks = false;
 		p->no_stacks = "this kernel has no bpf_loop (5.17)";
-	} else if (opts->stacks && !features__has(f, FEAT_COOKIE)) {
-		p->opts.stacks = false;
-		p->no_stacks = "this kernel has no attach cookies (5.15)";
 	} else if (opts->stacks) {
-		p->whole = STACKED;
+		p->whole = features__has(f, FEAT_LOOP) ? STACKED : STACKED_CPU;
 		err = load_merged(p);
 		if (!err)
 			goto done;
@@ -443,7 +452,7 @@ static void load_lazy(struct progs *p, struct prog *g)
 		g->why = strdup(strerror(-err));
 	else
 		g->base = bpf_object__find_program_by_name(obj, g->name);
-	if (g->base && p->whole == STACKED) {
+	if (g->base && p->whole >= STACKED && ready_mode(p)) {
 		g->ready = true;
 		g->attach_type = ready_type(p, g->name);
 		g->mode = ready_mode(p);

@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* All programs, with call stacks: for --call-stack on kernels without bpf_loop (before 5.17). */
+#define MT_WITH_STACKS
+#define MT_STACKS_CPU
+#include "merged.bpf.c"
