@@ -69,7 +69,7 @@ run() { # NAME [VARIABLE=VALUE]... -- SIM-OPTIONS
 	mkfifo /tmp/go
 	: >$out/$name.txt
 	job=/sim/sim-train
-	case $name in python | stacked) job='python3 /sim/sim_train.py --root /sim' ;; esac
+	[ $name = python ] && job='python3 /sim/sim_train.py --root /sim'
 	env $vars $job --wait --truth $out/$name.truth --quiet "$@" </tmp/go >$out/$name.sim 2>&1 &
 	sim=$!
 	exec 3>/tmp/go
@@ -109,9 +109,10 @@ run ranks -- --threads 1 --ranks 2 --steps 8 --layout b
 run acl SIM_FAIL_HUGE=3 SIM_NESTED=3 -- --no-torch --threads 2 --devices 2 --steps 8
 run none -- --layout none --steps 8 --empty-cache 3 --exceptions
 run mindspore -- --mindspore --no-torch --steps 8
+options=--call-stack=python
 run python PYTHONPATH=/sim/python -- --threads 2 --devices 2 --steps 8
-options=--call-stack=c,python
-run stacked PYTHONPATH=/sim/python -- --threads 1 --steps 8
+options=--call-stack=c
+run stacked -- --threads 2 --steps 8
 options=
 run middle -- --layout a --threads 2 --devices 2 --rate 400 --seconds 60
 # Without what newer kernels have; where there is nothing of it, as the kernel is.

@@ -383,6 +383,9 @@ int progs__load(const struct progs_opts *opts, const struct features *f, struct 
 	if (opts->stacks && !can_walk(p)) {
 		p->opts.stacks = false;
 		p->no_stacks = "this kernel has no bpf_loop (5.17)";
+	} else if (opts->stacks && features__has(f, FEAT_LOOP) && !features__has(f, FEAT_COOKIE)) {
+		p->opts.stacks = false;
+		p->no_stacks = "this kernel has no attach cookies (5.15)";
 	} else if (opts->stacks) {
 		p->whole = features__has(f, FEAT_LOOP) ? STACKED : STACKED_CPU;
 		err = load_merged(p);
