@@ -107,7 +107,8 @@ def cells(arch, out):
     c = [r['call_c'] for r in memory('stacked')]
     py = [r['call_py'] for r in memory('python')]
     whole = sum(cell != '' and not cell.rsplit('\n', 1)[-1].startswith('(cut') for cell in c)
-    down = sum('<module>' in cell for cell in py)
+    # Down to the module, or to where its thread began.
+    down = sum(cell.rstrip('\n').endswith((': <module>', ': _bootstrap')) for cell in py)
     line = f'rows with a whole C stack: {whole} of {len(c)}, with one of Python: {down} of {len(py)}'
     bad = [] if down >= 0.99 * len(py) > 0 else [line]
     # Elsewhere no rows are built yet.
