@@ -30,7 +30,7 @@ as_nobody() {
 	start-stop-daemon -S -c 65534:65534 -x /bin/memtap -- "$@"
 }
 check check
-check off env MEMTAP_DISABLE=session,multi,cookie,sleepable
+check off env MEMTAP_DISABLE=session,multi,cookie,sleepable,loop
 check nobody as_nobody
 {
 	echo "release=$(uname -r)"
@@ -141,7 +141,7 @@ echo >&3
 wait_for ^done $out/pystack.truth $job
 until [ "$(grep -c '^\[' $out/pystack.truth)" = "$(grep -c '^end' $out/pystack.seen)" ] || ! sleep 0.2; do
 	tries=$((tries + 1))
-	[ $tries -lt 100 ] || break
+	[ $tries -lt 300 ] || break
 done
 echo >&3
 exec 3>&-

@@ -19,7 +19,6 @@ FEATURES = {
     '6.12': dict(zip(OPTIONAL, (YES, YES, YES, NO, YES))),
 }
 BASIC = {'kernel type information (BTF)': YES, 'BPF ring buffer': YES, 'perf uprobes': YES}
-LOOPS = {'5.10': NO, '6.1': YES, '6.12': YES}
 # More than the common set is emulated from 6.13 (arm64) and 6.18 (x86-64) on.
 EMULATED = {'more emulated instructions': 'none'}
 RIGHTS = ('CAP_BPF', 'CAP_PERFMON', 'CAP_SYS_ADMIN', 'CAP_SYS_PTRACE', 'CAP_CHECKPOINT_RESTORE',
@@ -97,7 +96,7 @@ class Words:
                    'processes with NPU libraries': '0', **EMULATED}
         self.equal('release of the kernel', self.facts['release'].startswith(self.release + '.'), True)
         rights = dict.fromkeys(RIGHTS, YES)
-        loads = {'programs': 'load', 'stacks walked by loops': LOOPS[self.release]}
+        loads = {'programs': 'load'}
         self.check('check', {**machine, **rights, **BASIC, **FEATURES[self.release], **loads}, CAN, '0')
         self.check('off', {**machine, **rights, **BASIC, **dict.fromkeys(OPTIONAL, OFF), **loads}, CAN, '0')
         self.check('nobody', {**machine, **dict.fromkeys(RIGHTS, 'no'), **BASIC, **dict.fromkeys(OPTIONAL, DENIED),

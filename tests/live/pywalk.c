@@ -125,7 +125,7 @@ static int at_probe(struct python *py, pid_t pid, char **argv)
 	printf("attached\n");
 	fflush(stdout);
 	while (r.left) {
-		err = ring_buffer__poll(ring, 30000);
+		err = ring_buffer__poll(ring, 120000);
 		if (err <= 0 && err != -EINTR)
 			break;
 	}
