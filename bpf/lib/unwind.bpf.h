@@ -20,8 +20,10 @@
  *     0.6 s, on x86-64 2.65 million and 1.0 s; libtorch_npu 0.21 and 0.47 million.
  *
  * Records are followed where there are no rows. Limits: frames of SVE functions, whose
- * size is no constant (MT_END_RULE); code above 48 bits, which a program gets only if
- * it asks for such an address; the lazy binder, which says nothing of its own (MT_END_REG).
+ * size is no constant (MT_END_RULE; sleef in libtorch_cpu); code above 48 bits, which a
+ * program gets only if it asks for such an address; signal handlers without rows
+ * (MT_END_REG: sp is needed); the first instruction of the lazy binder, and all of it
+ * under LD_AUDIT, which leave out 16 bytes of their own stack.
  */
 #ifndef MEMTAP_UNWIND_BPF_H
 #define MEMTAP_UNWIND_BPF_H

@@ -39,8 +39,8 @@ static void site(void)
 
 __attribute__((noinline)) static void note(void *arg)
 {
+	static void *pc[MT_UW_MAX_FRAMES + 8]; /* not on the stack, which is stored */
 	struct cwalk_note *n = begin_note();
-	void *pc[MT_UW_MAX_FRAMES + 8];
 	int i;
 
 	if (shared->n >= CWALK_NOTES - 1)

@@ -125,6 +125,16 @@ static const struct mt_uw_map *map_of(uint64_t pc)
 	return NULL;
 }
 
+uint64_t cwalk_user__place(uint64_t pc, const char **path)
+{
+	const struct mt_uw_map *m = map_of(pc);
+
+	*path = m ? unwind_store__path(store, m->file) : NULL;
+	if (!*path)
+		*path = "-";
+	return m ? pc - m->bias : pc;
+}
+
 /* The row of an address and its neighbours. Returns how many there are in all. */
 static uint32_t rows_at(const struct mt_uw_map *m, uint64_t vaddr, struct mt_uw_row out[3])
 {

@@ -26,6 +26,8 @@ void cwalk_user__close(void);
 int cwalk_user__regs(pid_t tid, struct cwalk_regs *r);
 int cwalk_user__read(void *dst, uint32_t n, uint64_t addr);
 void cwalk_user__walk(const struct cwalk_regs *r, struct cwalk_frames *f);
+/* Address in its file, and the path of that ("-" if none). */
+uint64_t cwalk_user__place(uint64_t pc, const char **path);
 /*
  * Write what the last walk read, and the frames that it should have found, into a
  * file as tests/unit/data-stacks/README.md describes. 0 or -errno.
