@@ -206,21 +206,6 @@ static __always_inline int uw_at_sigreturn(__u64 pc)
 }
 
 /*
- * A rule says that the return address is still in x30, of a function that has called:
- * it is lost (a call of abort() by a function without a frame), or nothing has called
- * there: glibc's makecontext returns to behind a nop of its own.
- */
-static __always_inline int uw_end_without_lr(__u64 pc)
-{
-	__u32 code = 0;
-
-	if (uw_read(&code, sizeof(code), pc - 4))
-		return MT_END_REG;
-	/* bl; blr, blraa and their like. */
-	return code >> 26 == 0x25 || (code & 0xfefff000) == 0xd63f0000 ? MT_END_REG : MT_END_ENTRY;
-}
-
-/*
  * Behind a frame record only a lower bound of sp is known. A function that keeps a
  * record itself says with it where its frame is: x29 points to it at each call.
  */
@@ -232,8 +217,6 @@ static __always_inline int uw_cfa_of_record(struct mt_uw *u, const struct mt_uw_
 	*cfa = u->fp - (__s64)r->fp_off;
 	return MT_END_NOT;
 }
-#else
-#define uw_end_without_lr(pc) MT_END_REG
 #endif
 
 static __always_inline int uw_cfa(struct mt_uw *u, const struct mt_uw_rule *r, __u64 *cfa)
@@ -297,7 +280,7 @@ static __always_inline int uw_by_rule(struct mt_uw *u, const struct mt_uw_rule *
 	}
 	if (r->ra == MT_RA_LR) {
 		if (!u->exact)
-			return uw_end_without_lr(u->pc);
+			return MT_END_REG; /* a call of abort() by a function without a frame */
 		pc = u->lr;
 	} else if (uw_u64(cfa + (__s64)r->ra_off, &pc)) {
 		return MT_END_FAULT;
