@@ -35,6 +35,7 @@ static __always_inline int acl_call_enter(struct pt_regs *ctx)
 			g->device = (__s32)f.a[0];
 	}
 	inflight__put(&p, &f);
+	refs__keep(&p, ctx);
 	return 1;
 }
 

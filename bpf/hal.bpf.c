@@ -25,6 +25,7 @@ static __always_inline void note_refusal(struct probe *p, struct mt_inflight *f,
 	g->flag = flag;
 	g->device = device;
 	g->fn = p->site->fn;
+	refs__refused(p, g);
 }
 
 /* What the calls around it say of an allocation: bits of a[4]. */
@@ -51,6 +52,7 @@ static __always_inline int hal_alloc_enter(struct pt_regs *ctx)
 	f.a[1] = ctx_arg(ctx, 1, p.sp);
 	f.a[2] = ctx_arg(ctx, 2, p.sp);
 	inflight__put(&p, &f);
+	refs__keep(&p, ctx);
 	return 1;
 }
 
@@ -97,6 +99,7 @@ static __always_inline int hal_create_enter(struct pt_regs *ctx)
 	f.a[3] = prop[2] | (__u64)prop[3] << 32;
 	f.a[4] = prop[4];
 	inflight__put(&p, &f);
+	refs__keep(&p, ctx);
 	return 1;
 }
 
@@ -135,6 +138,7 @@ static __always_inline int hal_free_enter(struct pt_regs *ctx)
 		return 0;
 	f.a[0] = ctx_arg(ctx, 0, p.sp);
 	inflight__put(&p, &f);
+	refs__keep(&p, ctx);
 	return 1;
 }
 

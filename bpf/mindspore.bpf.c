@@ -36,6 +36,7 @@ int ms_alloc_e(struct pt_regs *ctx)
 		hold(&p, &f);
 	else
 		inflight__put(&p, &f);
+	refs__keep(&p, ctx);
 	return 0;
 }
 
@@ -100,6 +101,7 @@ int ms_free_e(struct pt_regs *ctx)
 	f.a[3] = obj;
 	f.a[4] = 0;
 	inflight__put(&p, &f);
+	refs__keep(&p, ctx);
 	return 0;
 }
 
@@ -141,6 +143,7 @@ int ms_keep_e(struct pt_regs *ctx)
 	f.a[1] = ctx_arg(ctx, 2, p.sp);
 	f.a[3] = ctx_arg(ctx, 0, p.sp);
 	inflight__put(&p, &f);
+	refs__keep(&p, ctx);
 	return 0;
 }
 
@@ -219,7 +222,7 @@ static __always_inline int emit_block(struct probe *p, const struct mt_inflight 
 {
 	struct mt_call_name *r;
 
-	r = bpf_ringbuf_reserve(&events, sizeof(*r), 0);
+	r = bpf_ringbuf_reserve(&events, sizeof(*r) + REFS_SIZE, 0);
 	if (!r)
 		return 0;
 	hdr__fill(&r->c.h, p, MT_REC_CALL, sizeof(*r), p->now);
@@ -234,6 +237,7 @@ static __always_inline int emit_block(struct probe *p, const struct mt_inflight 
 	__builtin_memcpy(r->text, name->text, sizeof(r->text));
 	r->c.h.flags = name->flags;
 	r->c.h.strlen = name->len;
+	refs__put(p, &r->c.h, sizeof(*r));
 	/* No choice of wake-up: two ways in each of the rounds are too many for old verifiers. */
 	stat_inc(p, submitted);
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
@@ -284,6 +288,7 @@ int ms_list_e(struct pt_regs *ctx)
 		return 0;
 	}
 	hold(&p, &f);
+	refs__keep(&p, ctx);
 	return 0;
 }
 
@@ -371,6 +376,7 @@ int ms_part_e(struct pt_regs *ctx)
 		return 0;
 	}
 	hold(&p, &f);
+	refs__keep(&p, ctx);
 	return 0;
 }
 

@@ -22,13 +22,15 @@ int pta_report(struct pt_regs *ctx)
 		probe__lose(&p, MT_LOSS_FAULT, -1);
 		return 0;
 	}
-	r = bpf_ringbuf_reserve(&events, sizeof(*r), 0);
+	refs__keep(&p, ctx);
+	r = bpf_ringbuf_reserve(&events, sizeof(*r) + REFS_SIZE, 0);
 	if (!r) {
 		probe__lose(&p, MT_LOSS_RING, (__s8)(usage[0] >> 8));
 		return 0;
 	}
 	hdr__fill(&r->h, &p, MT_REC_PTA, sizeof(*r), p.now);
 	__builtin_memcpy(r->raw, usage, sizeof(usage));
+	refs__put(&p, &r->h, sizeof(*r));
 	EMIT_SUBMIT(&p, r);
 	return 0;
 }
@@ -48,7 +50,8 @@ int c10_report(struct pt_regs *ctx)
 		return 0;
 	stat_inc(&p, entry);
 	stat_inc(&p, seen);
-	r = bpf_ringbuf_reserve(&events, sizeof(*r), 0);
+	refs__keep(&p, ctx);
+	r = bpf_ringbuf_reserve(&events, sizeof(*r) + REFS_SIZE, 0);
 	if (!r) {
 		probe__lose(&p, MT_LOSS_RING, (__s8)(dev >> 8));
 		return 0;
@@ -64,6 +67,7 @@ int c10_report(struct pt_regs *ctx)
 	r->reserved = ctx_arg(ctx, 3, p.sp);
 	r->active = 0;
 	r->stream = 0;
+	refs__put(&p, &r->h, sizeof(*r));
 	EMIT_SUBMIT(&p, r);
 	return 0;
 }
@@ -85,6 +89,7 @@ int pta_alloc_e(struct pt_regs *ctx)
 	f.a[3] = ctx_arg(ctx, 0, p.sp);
 	f.a[2] = (__u32)ctx_arg(ctx, 1, p.sp);
 	inflight__put(&p, &f);
+	refs__keep(&p, ctx);
 	return 0;
 }
 
@@ -124,6 +129,7 @@ int pta_free_e(struct pt_regs *ctx)
 		return 0;
 	stat_inc(&p, entry);
 	f.begin = p.now;
+	refs__keep(&p, ctx);
 	f.a[3] = ctx_arg(ctx, 0, p.sp);
 	block = ctx_arg(ctx, 1, p.sp);
 	if (user_read(&dev, sizeof(dev), block) || user_u64(block + p.site->off[0], &f.a[0]) ||

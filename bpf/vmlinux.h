@@ -80,8 +80,33 @@ struct thread_struct {
 #endif
 };
 
+/* kernel/events/uprobes.c: where return probes lead, and what they have replaced. */
+struct xol_area {
+	unsigned long vaddr;
+};
+
+struct uprobes_state {
+	struct xol_area *xol_area;
+};
+
+struct mm_struct {
+	struct uprobes_state uprobes_state;
+};
+
+/* include/linux/uprobes.h */
+struct return_instance {
+	unsigned long func, stack, orig_ret_vaddr;
+	struct return_instance *next;
+};
+
+struct uprobe_task {
+	struct return_instance *return_instances;
+};
+
 struct task_struct {
 	struct thread_struct thread;
+	struct mm_struct *mm;
+	struct uprobe_task *utask;
 	int pid;
 	int tgid;
 	int exit_code;

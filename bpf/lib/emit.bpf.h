@@ -3,7 +3,7 @@
 #ifndef MEMTAP_EMIT_BPF_H
 #define MEMTAP_EMIT_BPF_H
 
-#include "probe.bpf.h"
+#include "refs.bpf.h"
 
 /*
  * A due record has no room or no data. Adds to `losses` on this CPU; an atomic
@@ -74,7 +74,7 @@ static __always_inline void emit_call(struct probe *p, __u64 time, const struct 
 	struct mt_call *c;
 
 	stat_inc(p, seen);
-	c = bpf_ringbuf_reserve(&events, sizeof(*c), 0);
+	c = bpf_ringbuf_reserve(&events, sizeof(*c) + REFS_SIZE, 0);
 	if (!c) {
 		probe__lose(p, MT_LOSS_RING, device);
 		return;
@@ -87,6 +87,7 @@ static __always_inline void emit_call(struct probe *p, __u64 time, const struct 
 	c->a[2] = f->a[2];
 	c->a[3] = f->a[3];
 	c->a[4] = f->a[4];
+	refs__put(p, &c->h, sizeof(*c));
 	EMIT_SUBMIT(p, c);
 }
 
@@ -102,7 +103,7 @@ static __always_inline void emit_call(struct probe *p, __u64 time, const struct 
 		long n_;                                                               \
 		stat_inc(p, seen);                                                     \
 		n_ = addr_ ? user_str(text_, sizeof(text_), addr_) : -1;               \
-		r_ = bpf_ringbuf_reserve(&events, sizeof(*r_), 0);                     \
+		r_ = bpf_ringbuf_reserve(&events, sizeof(*r_) + REFS_SIZE, 0);         \
 		if (!r_) {                                                             \
 			probe__lose(p, MT_LOSS_RING, -1);                              \
 			break;                                                         \
@@ -122,6 +123,7 @@ static __always_inline void emit_call(struct probe *p, __u64 time, const struct 
 		if (n_ == sizeof(r_->text))                                            \
 			r_->c.h.flags |= MT_F_TRUNC;                                   \
 		r_->c.h.strlen = n_ > 0 ? n_ - 1 : 0;                                  \
+		refs__put(p, &r_->c.h, sizeof(*r_));                                   \
 		EMIT_SUBMIT(p, r_);                                                    \
 	} while (0)
 

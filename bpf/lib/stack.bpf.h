@@ -10,7 +10,10 @@
 #define MEMTAP_STACK_BPF_H
 
 #include "user.bpf.h"
+#include <bpf/bpf_core_read.h>
 #include <memtap/unwind.h>
+
+#define UW_LOOP _Pragma("clang loop unroll(disable)")
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
@@ -105,6 +108,45 @@ static __always_inline struct mt_uw_chunk *uw_chunk_at(__u32 i)
 	return inner ? bpf_map_lookup_elem(inner, &zero) : 0;
 }
 
+/* Return probes that a thread can have open: MAX_URETPROBE_DEPTH of kernel/events/uprobes.c. */
+#define UW_RETURNS 64
+
+/* Which of a function's several probes took over its return: the oldest has the caller. */
+static __always_inline __u64 uw_return(struct mt_uw *u, __u64 slot, __u64 pc)
+{
+	struct return_instance *ri = (void *)u->replaced;
+	__u64 orig;
+	int i;
+
+	if (!u->trampoline || pc != u->trampoline)
+		return pc;
+	UW_LOOP
+	for (i = 0; i < UW_RETURNS; i++) {
+		if (!ri)
+			break;
+		orig = BPF_CORE_READ(ri, orig_ret_vaddr);
+		if (BPF_CORE_READ(ri, stack) == slot && orig != u->trampoline) {
+			pc = orig;
+			break;
+		}
+		ri = BPF_CORE_READ(ri, next);
+	}
+	return pc;
+}
+
+static __always_inline void uw_returns(struct mt_uw *u)
+{
+	struct task_struct *t = (void *)bpf_get_current_task();
+
+	u->trampoline = u->replaced = 0;
+	if (!bpf_core_field_exists(struct return_instance, orig_ret_vaddr) ||
+	    !bpf_core_field_exists(struct xol_area, vaddr))
+		return;
+	u->replaced = (__u64)BPF_CORE_READ(t, utask, return_instances);
+	if (u->replaced)
+		u->trampoline = BPF_CORE_READ(t, mm, uprobes_state.xol_area, vaddr);
+}
+
 #if defined(__TARGET_ARCH_arm64)
 #define UW_ARM64
 #endif
@@ -157,19 +199,24 @@ static __always_inline void uw_start(struct mt_uw *u, struct pt_regs *ctx)
 	u->fp_lost = 0;
 	u->sp_lost = 0;
 	u->map = 0;
+	uw_returns(u);
 	u->rec.n = 0;
 	u->rec.end = MT_END_NOT;
 	u->rec.guessed = 0;
 	u->rec.hash[0] = u->rec.hash[1] = 0;
 }
 
-/* To the reader: the frames only when it does not have them. */
+/* To the reader: the frames only when it does not have them; nothing at all then unless u->always. */
 static __always_inline void uw_send(struct mt_uw *u)
 {
 	__u64 *known = bpf_map_lookup_elem(&uw_known, &u->rec.hash[0]);
 	__u32 n = u->rec.n, size = sizeof(u->rec);
 
 	u->rec.with = !known || *known != u->rec.hash[1];
+	if (!u->rec.with && !u->always) {
+		uw_count(u->rec.end);
+		return;
+	}
 	if (u->rec.with) {
 		if (n > MT_UW_MAX_FRAMES)
 			n = MT_UW_MAX_FRAMES;
@@ -186,32 +233,62 @@ static __always_inline void uw_send(struct mt_uw *u)
 }
 
 /*
- * Walk the stack and send it. h: header of the event that it belongs to, whose
- * time is that of the entry.
+ * The walk, from what stack__take_n has put into the thread's place. A function of
+ * its own, which the verifier looks at once a program and not once for each way
+ * that leads to it.
  */
-static __always_inline void stack__take(struct pt_regs *ctx, const struct mt_hdr *h)
+__noinline int uw_walk(struct pt_regs *ctx)
 {
-	struct mt_uw *u = bpf_task_storage_get(&uw_walks, bpf_get_current_task_btf(), 0,
-					       BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct mt_uw *u = bpf_task_storage_get(&uw_walks, bpf_get_current_task_btf(), 0, 0);
 	struct mt_uw_proc *proc;
-	__u32 tgid = h->tgid;
+	__u32 tgid;
 
-	if (!u) {
-		uw_count(MT_END_ROOM);
-		return;
-	}
-	u->rec.h = *h;
-	u->rec.h.type = MT_REC_STACK;
+	if (!u)
+		return 0;
 	uw_start(u, ctx);
+	tgid = u->rec.h.tgid;
 	proc = bpf_map_lookup_elem(&uw_procs, &tgid);
 	if (proc) {
 		u->first = proc->first;
 		u->n = proc->n;
 		bpf_loop(MT_UW_MAX_FRAMES + 1, uw_one, &u, 0);
 	} else {
+		u->n = 0; /* the frame alone, by its address */
+		uw_step(u);
 		u->rec.end = MT_END_NOPROC;
 	}
+	/* The same frames may be all that there is, or all that could be read. */
+	uw_hash(u, u->rec.end);
 	uw_send(u);
+	return 0;
+}
+
+/*
+ * Walk the stack, its innermost `limit` frames, and send it: with `always`, or
+ * only if the reader does not have it. h: who and when. Returns the hash under
+ * which it is known; 0: there is none.
+ */
+static __always_inline __u64 stack__take_n(struct pt_regs *ctx, const struct mt_hdr *h, __u32 limit,
+					   int always)
+{
+	struct mt_uw *u = bpf_task_storage_get(&uw_walks, bpf_get_current_task_btf(), 0,
+					       BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (!u) {
+		uw_count(MT_END_ROOM);
+		return 0;
+	}
+	u->rec.h = *h;
+	u->rec.h.type = MT_REC_STACK;
+	u->limit = limit;
+	u->always = always;
+	uw_walk(ctx);
+	return u->rec.hash[0];
+}
+
+static __always_inline void stack__take(struct pt_regs *ctx, const struct mt_hdr *h)
+{
+	stack__take_n(ctx, h, MT_UW_MAX_FRAMES, 1);
 }
 
 #endif

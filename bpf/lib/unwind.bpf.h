@@ -3,10 +3,12 @@
  * One step up a stack, by the rows of memtap/unwind.h.
  *
  * Compiled for BPF and, as it is, for user space, where stored stacks are walked
- * by it (tests/unit/unwind.c). Whoever includes it gives the access first:
+ * by it (tests/unit/stack_walk.c). Whoever includes it gives the access first:
  *
  *   uw_read(dst, n, addr)                                memory of the target; 0 or negative
  *   uw_map_at, uw_page_at, uw_rule_at, uw_chunk_at(i)    pointer or NULL
+ *   uw_return(u, slot, pc)                               the return address that stood at
+ *                                                        slot before a return probe took it
  *
  * and UW_ARM64 for stacks of aarch64. There the rows of all functions are kept as
  * on x86-64, not only those of the few that a walk by frame records gets wrong:
@@ -34,7 +36,9 @@
 #define __always_inline inline __attribute__((always_inline))
 #endif
 
-#ifdef __clang__
+#ifdef UW_LOOP
+/* said already */
+#elif defined(__clang__)
 #define UW_LOOP _Pragma("clang loop unroll(disable)")
 #else
 #define UW_LOOP
@@ -294,11 +298,13 @@ static __always_inline int uw_by_rule(struct mt_uw *u, const struct mt_uw_rule *
 known:
 	pc = UW_CODE(pc);
 #if defined(UW_ARM64)
+	pc = uw_return(u, cfa, pc); /* sp at the entry, where the link register was taken over */
 	/* The processor faults on a use of sp that is not a multiple of 16. */
 	if (cfa < u->sp || (cfa == u->sp && !u->exact) || (cfa & 15))
 		return MT_END_LOOP;
 	u->sp_lost = 0;
 #else
+	pc = uw_return(u, cfa + (__s64)r->ra_off, pc);
 	if (cfa <= u->sp)
 		return MT_END_LOOP;
 #endif
@@ -333,7 +339,7 @@ static __always_inline int uw_step(struct mt_uw *u)
 	struct mt_uw_map *m;
 	int end;
 
-	if (depth >= MT_UW_MAX_FRAMES)
+	if (depth >= MT_UW_MAX_FRAMES || (u->limit && depth >= u->limit))
 		return u->rec.end = MT_END_DEEP;
 	m = uw_find_map(u, at);
 	if (m && m->file)

@@ -39,7 +39,9 @@ enum mt_rec {
 	MT_REC_FORK = 3,   /* struct mt_task, lifecycle ring */
 	MT_REC_EXEC = 4,
 	MT_REC_EXIT = 5,
+	/* Stacks, when the reader does not have them yet: not events, of neither ring's account. */
 	MT_REC_STACK = 6,  /* struct mt_stack (memtap/unwind.h) */
+	MT_REC_PYSTACK = 7, /* struct mt_pywalk (memtap/python.h) */
 };
 
 /* a0 of a HAL call that failed: 1 = out of memory outside of any allocation call of acl or rt. */
@@ -58,6 +60,15 @@ enum mt_rec {
 
 #define MT_F_TRUNC  0x01 /* the text was longer than its room */
 #define MT_F_NOTEXT 0x02 /* the text could not be read */
+#define MT_F_REFS   0x04 /* struct mt_refs stands at the end of the record */
+
+/*
+ * Call stacks of an event: the hashes under which they were sent, 0 = none.
+ * The last 16 bytes of a record with MT_F_REFS.
+ */
+struct mt_refs {
+	__u64 c, py;
+};
 
 /*
  * Traced functions. One number an event meaning, not a symbol: aliases and
@@ -253,6 +264,7 @@ struct mt_site {
 #define MT_SITE_GUARD   0x0004 /* Python marks: the returns are probed, nesting can be told */
 #define MT_SITE_SEGMENT 0x0008 /* allocation calls as torch_npu makes them; arg[2] = policy */
 #define MT_SITE_BESTFIT 0x0010 /* MindSpore: of its older pool */
+#define MT_SITE_STACK   0x0020 /* its events have call stacks, if any are asked for */
 #define MT_SITE_NOTIFY  0x0002 /* h.time is that of the entry, not of the return */
 
 struct mt_cfg {
@@ -264,7 +276,13 @@ struct mt_cfg {
 	__u32 cgroup_level; /* its depth below the root + 1; 0 until the programs have found it */
 	__u32 stopped;      /* 1: the window is over, nothing more is seen */
 	__u64 wake_bytes;   /* wake the reader when this much waits in the ring */
+	__u32 stacks;       /* MT_STACKS_* */
+	__u32 c_frames, py_frames; /* of which so many at most, the innermost */
+	__u32 pad;
 };
+
+#define MT_STACKS_C  0x1
+#define MT_STACKS_PY 0x2
 
 struct mt_target {
 	__u32 start;        /* as in mt_hdr */

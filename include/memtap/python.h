@@ -9,9 +9,7 @@
 #ifndef MEMTAP_PYTHON_H
 #define MEMTAP_PYTHON_H
 
-#ifndef __VMLINUX_H__
-#include <linux/types.h>
-#endif
+#include <memtap/event.h>
 
 #define MT_PY_DEPTH 128 /* frames of one stack */
 /* Frames looked at: those that C calls put between (shims) are not kept. */
@@ -101,6 +99,13 @@ struct mt_py_stack {
 	struct mt_py_frame frame[MT_PY_DEPTH]; /* innermost first */
 	/* The walker's own; what follows need not be sent. Any one-byte offset stays inside. */
 	__u8 scratch[256 + 8];
+};
+
+/* The walk of one stack; a record of it ends behind the last frame. */
+struct mt_pywalk {
+	struct mt_hdr h;
+	__u64 hash[2]; /* of process and frames; the first is the key, the second verifies it */
+	struct mt_py_stack s;
 };
 
 /* Fits in 32 bits what tells code objects apart that have the same address one after the other. */

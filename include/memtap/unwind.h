@@ -151,10 +151,15 @@ struct mt_uw {
 	__u64 regs[17]; /* of the first frame, by DWARF number (x86-64) */
 	__u32 first, n; /* mappings of the process */
 	__u32 map; /* index of the one met last, + 1 */
+	__u32 limit; /* frames asked for, 0 = all */
 	__u8 exact; /* pc is the instruction, not what follows a call */
 	__u8 regs_known; /* regs are those of this frame */
 	__u8 fp_lost;
+	__u8 always; /* a record also for a stack that the reader has */
 	__u8 sp_lost; /* aarch64: sp is a lower bound */
+	__u8 pad[3];
+	__u64 trampoline; /* of return probes in this process; 0 = none */
+	__u64 replaced; /* struct return_instance: the innermost that is not passed yet */
 	struct mt_stack rec; /* what is sent: with the frames right behind it */
 	__u64 frames[MT_UW_MAX_FRAMES];
 };

@@ -143,8 +143,7 @@ rm /tmp/go
 
 # Stacks of C in BPF, then at each instruction of a stretch, beside those that the program itself sees.
 echo "RUN cwalk at $(cut -d" " -f1 /proc/uptime)"
-for mode in '' steps; do
-	# shellcheck disable=SC2086
+for mode in plain sleepable steps; do
 	cwalk $mode >$out/cwalk.$mode 2>&1
 	echo "status $?" >>$out/cwalk.$mode
 done

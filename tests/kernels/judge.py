@@ -2,7 +2,6 @@
 """judge.py RELEASE ARCH OUT ROOT: what a test machine sent back, held against its ground truth."""
 import json
 import os
-import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'live'))
@@ -95,20 +94,21 @@ def walks(out, release):
     def lines(mode):
         with open(os.path.join(out, 'cwalk.' + mode), errors='replace') as f:
             return f.read().splitlines()
-    told, steps, said = lines(''), lines('steps'), []
-    bad = [f'cwalk: {x}' for x in told + steps if not re.match('same |stacks |steps |skip |status ', x)]
-    # bpf_loop came with 5.17.
-    if told[0].startswith('skip ') and release == '5.10':
-        said.append(f'cwalk: skipped here: {told[0][5:]}')
-    else:
+    steps, said, bad = lines('steps'), [], []
+    for mode in ('plain', 'sleepable'):
+        told = lines(mode)
+        # bpf_loop came with 5.17.
+        if told[0].startswith('skip ') and release == '5.10':
+            said.append(f'cwalk: skipped here: {told[0][5:]}')
+            continue
         same = [x.split(' ', 3)[1:] for x in told if x.startswith('same ')]
         if {kind for _, _, kind in same} != KINDS or told[-1] != 'status 0' or min(int(n) for n, _, _ in same) < 40:
-            bad.append(f'cwalk: {told[-6:]}')
-        said.append(f'cwalk: {sum(int(n) for _, n, _ in same)} frames in {sum(int(n) for n, _, _ in same)} stacks '
-                    f'of {len(same)} kinds equal the program\'s')
+            bad.append(f'cwalk {mode}: {told[-6:]}')
+        said.append(f'cwalk {mode}: {sum(int(n) for _, n, _ in same)} frames in {sum(int(n) for n, _, _ in same)} '
+                    f'stacks of {len(same)} kinds equal the program\'s')
     if steps[-1] != 'status 0' or len(steps) != 2:
         bad.append(f'cwalk steps: {steps[-3:]}')
-    said.append(f'cwalk: {steps[-2] if len(steps) > 1 else "nothing"}')
+    said.append(f'cwalk steps: {steps[-2] if len(steps) > 1 else "nothing"}')
     return bad, said
 
 

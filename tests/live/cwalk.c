@@ -3,7 +3,8 @@
  * Helper of the live tests: C stacks of all kinds (cwalk_target.c), by the unwinder
  * against what the program itself says of them.
  *
- *   cwalk             in BPF, at a probe
+ *   cwalk plain       in BPF, at a probe
+ *   cwalk sleepable   the same, by a program that may sleep
  *   cwalk steps       in user space, at each instruction of a stretch (cwalk_steps.c)
  *   cwalk store DIR   write a stack of each kind into DIR (tests/unit/data-stacks)
  *
@@ -189,10 +190,31 @@ static void biases(struct got *g, const struct unwind_maps *maps, pid_t pid)
 	}
 }
 
-static int in_bpf(void)
+/* The error code is of libbpf 1: -errno. */
+static int load(struct cwalk_bpf **out, bool sleepable)
 {
 	struct cwalk_bpf *skel = cwalk_bpf__open();
-	int err = skel ? cwalk_bpf__load(skel) : -errno, rc = 1;
+	int err;
+
+	*out = NULL;
+	if (!skel)
+		return -errno;
+	bpf_program__set_autoload(skel->progs.take, !sleepable);
+	bpf_program__set_autoload(skel->progs.take_s, sleepable);
+	bpf_program__set_autoload(skel->progs.nothing, false);
+	bpf_program__set_autoload(skel->progs.by_fp, false);
+	err = cwalk_bpf__load(skel);
+	if (err)
+		cwalk_bpf__destroy(skel);
+	else
+		*out = skel;
+	return err;
+}
+
+static int in_bpf(bool sleepable)
+{
+	struct cwalk_bpf *skel;
+	int err = load(&skel, sleepable), rc = 1;
 	static struct got g;
 	struct unwind_store *store = NULL;
 	struct ring_buffer *ring = NULL;
@@ -203,7 +225,8 @@ static int in_bpf(void)
 	pid_t pid;
 
 	if (err) {
-		printf("skip the unwinder's programs do not load: %s\n", strerror(-err));
+		printf("skip the unwinder's %s program does not load: %s\n",
+		       sleepable ? "sleepable" : "plain", strerror(-err));
 		return SKIP;
 	}
 	pid = start_target(ROUNDS, 0, false);
@@ -221,8 +244,8 @@ static int in_bpf(void)
 	if (!err)
 		biases(&g, &maps, pid);
 	if (!err)
-		link = bpf_program__attach_uprobe(skel->progs.take, false, pid, "/proc/self/exe",
-						  off);
+		link = bpf_program__attach_uprobe(sleepable ? skel->progs.take_s : skel->progs.take,
+						  false, pid, "/proc/self/exe", off);
 	ring = ring_buffer__new(bpf_map__fd(skel->maps.events), on_stack, &g, NULL);
 	if (err || !link || !ring) {
 		printf("differs: no probe: %s\n", strerror(err ? -err : errno));
@@ -330,12 +353,15 @@ static int store(const char *dir)
 int main(int argc, char **argv)
 {
 	libbpf_set_strict_mode(LIBBPF_STRICT_ALL);
-	if (argc == 1)
-		return in_bpf();
+	libbpf_set_print(NULL);
+	if (argc == 2 && strcmp(argv[1], "plain") == 0)
+		return in_bpf(false);
+	if (argc == 2 && strcmp(argv[1], "sleepable") == 0)
+		return in_bpf(true);
 	if (argc == 2 && strcmp(argv[1], "steps") == 0)
 		return steps();
 	if (argc == 3 && strcmp(argv[1], "store") == 0)
 		return store(argv[2]);
-	fprintf(stderr, "usage: cwalk [steps | store DIR]\n");
+	fprintf(stderr, "usage: cwalk plain | sleepable | steps | store DIR\n");
 	return 2;
 }

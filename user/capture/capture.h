@@ -87,6 +87,7 @@ struct event {
 	uint64_t key;
 	uint8_t name_kind;
 	uint32_t refused;
+	struct mt_refs refs; /* its call stacks */
 	const char *text; /* not NUL-terminated; valid during the callback */
 	uint32_t text_len;
 };
@@ -151,6 +152,7 @@ struct drain;
 struct drain_opts {
 	uint64_t window_ns; /* an event waits this long for older ones */
 	size_t max_bytes; /* memory for waiting records; then the ring fills */
+	bool early; /* births and deaths of processes are told at once too */
 };
 
 /* Records that were taken from the events ring and are gone. */
@@ -162,6 +164,8 @@ struct drain_lost {
 struct drain_stats {
 	uint64_t received; /* records of the events ring */
 	uint64_t life; /* records of the lifecycle ring */
+	uint64_t stacks; /* stacks of the events ring, which are no events */
+	uint64_t stacks_lost; /* of them, for want of memory */
 	uint64_t late; /* handed out behind their window */
 	struct drain_lost nonsense; /* their header makes no sense */
 	struct drain_lost no_memory;
@@ -178,6 +182,11 @@ int drain__start(int events_fd, int life_fd, const struct drain_opts *opts, stru
  */
 void drain__deliver(struct drain *d, bool final,
 		    void (*fn)(void *ctx, const void *rec, size_t size, bool late), void *ctx);
+/*
+ * Hand out what does not wait for its time: stacks, before the events that name
+ * them, and with opts.early births and deaths. Before drain__deliver, as often.
+ */
+void drain__early(struct drain *d, void (*fn)(void *ctx, const void *rec, size_t size), void *ctx);
 /* After the detach: take what is left in the rings and end the thread. */
 void drain__stop(struct drain *d);
 void drain__stats(struct drain *d, struct drain_stats *s);

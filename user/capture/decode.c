@@ -234,7 +234,14 @@ int event__decode(const void *rec, size_t size, enum pta_layout layout, struct e
 	if (size < sizeof(*h) || h->size > size)
 		return -EBADMSG;
 	size = h->size; /* what lies behind the record is not its own */
+	if (h->flags & MT_F_REFS) {
+		if (size < sizeof(*h) + sizeof(e->refs))
+			return -EBADMSG;
+		size -= sizeof(e->refs);
+	}
 	memset(e, 0, sizeof(*e));
+	if (h->flags & MT_F_REFS)
+		memcpy(&e->refs, (const char *)rec + size, sizeof(e->refs));
 	e->time = e->begin = h->time;
 	e->tgid = h->tgid;
 	e->tid = h->tid;

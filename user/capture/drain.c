@@ -43,6 +43,7 @@ struct drain {
 	struct drain_opts opts;
 	struct slice slices[N_SLICES];
 	struct slice late; /* for slices already handed out */
+	struct slice early; /* what is handed out at once */
 	uint64_t next; /* number of the first slice not handed out */
 	struct chunk *spare;
 	size_t n_spare, chunks;
@@ -99,6 +100,16 @@ static void count_lost(struct drain_lost *l, uint64_t time)
 	l->last = MT_MAX(l->last, time);
 }
 
+static bool is_life(unsigned int type)
+{
+	return type >= MT_REC_FORK && type <= MT_REC_EXIT;
+}
+
+static bool is_stack(unsigned int type)
+{
+	return type == MT_REC_STACK || type == MT_REC_PYSTACK;
+}
+
 /* With the lock held. */
 static int take(struct drain *d, void *data, size_t size, bool life)
 {
@@ -106,18 +117,27 @@ static int take(struct drain *d, void *data, size_t size, bool life)
 	uint64_t no;
 	struct slice *s;
 
+	bool stack = !life && size >= sizeof(*h) && is_stack(h->type);
+
 	if (life)
 		d->st.life++;
+	else if (stack)
+		d->st.stacks++;
 	else
 		d->st.received++;
 	if (size < sizeof(*h) || h->size < sizeof(*h) || h->size > size || (h->size & 7) ||
-	    (h->type >= MT_REC_FORK) != life) {
+	    is_life(h->type) != life) {
 		if (life)
 			d->st.life_bad++;
 		else
 			count_lost(&d->st.nonsense, clock__boot());
 		return 0;
 	}
+	/* Events name stacks; processes are looked at while they are there. */
+	if ((stack || (life && d->opts.early)) && slice__add(d, &d->early, data, h->size) && stack)
+		d->st.stacks_lost++;
+	if (stack)
+		return ++d->in_batch % BATCH ? 0 : -EAGAIN;
 	no = h->time / SLICE_NS;
 	if (no < d->next) {
 		s = &d->late;
@@ -305,6 +325,23 @@ static void give_back(struct drain *d, struct slice *s)
 	memset(s, 0, sizeof(*s));
 }
 
+void drain__early(struct drain *d, void (*fn)(void *ctx, const void *rec, size_t size), void *ctx)
+{
+	struct chunk *c;
+	struct slice s;
+	size_t i;
+
+	pthread_mutex_lock(&d->lock);
+	s = d->early;
+	memset(&d->early, 0, sizeof(d->early));
+	pthread_mutex_unlock(&d->lock);
+	for (c = s.head; c; c = c->next)
+		for (i = 0; i < c->len; i += ((struct mt_hdr *)(c->data + i))->size)
+			fn(ctx, c->data + i, ((struct mt_hdr *)(c->data + i))->size);
+	if (s.records)
+		give_back(d, &s);
+}
+
 void drain__deliver(struct drain *d, bool final,
 		    void (*fn)(void *ctx, const void *rec, size_t size, bool late), void *ctx)
 {
@@ -362,6 +399,7 @@ void drain__free(struct drain *d)
 	for (i = 0; i < N_SLICES; i++)
 		give_back(d, &d->slices[i]);
 	give_back(d, &d->late);
+	give_back(d, &d->early);
 	while (d->spare) {
 		struct chunk *c = d->spare;
 

@@ -115,6 +115,8 @@ static const char *needed_for(enum feature x, int state)
 		return "one perf event a probe instead; works, attaches slower";
 	case FEAT_SESSION:
 		return "two probes a call instead; works";
+	case FEAT_LOOP:
+		return "call stacks cannot be had: kernel 5.17";
 	default:
 		return NULL;
 	}

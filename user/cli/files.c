@@ -287,9 +287,13 @@ static void on_map(void *ctx, const struct map_event *e)
 {
 	struct session *s = ctx;
 	const char *base = path_base(e->path);
+	struct mt_target t;
 
 	if (e->pid == getpid() || e->path[0] != '/' || (s->t_stop && e->time >= s->t_stop))
 		return;
+	/* Those that allocate: with -a the others are none of ours. */
+	if (s->stacks && !s->t_stop && target__is(s, e->pid, &t))
+		callstack__mapped(s, e->pid);
 	if (catalogue__wants(base) && !path__is_stub(e->path))
 		on_library(s, e);
 	else if (is_linker(base) && !s->t_stop)

@@ -146,5 +146,6 @@ static void on_record(void *ctx, const void *rec, size_t size, bool late)
 
 void session__deliver(struct session *s, bool final)
 {
+	callstack__early(s);
 	drain__deliver(s->drain, final, on_record, s);
 }

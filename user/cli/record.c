@@ -37,6 +37,7 @@ static void help(FILE *f)
 	      "      --level 0,1         0 operators, 1 kernel launches (0,1)\n"
 	      "      --events LIST       of alloc, free, launch, access (alloc,free,launch)\n"
 	      "      --device LIST       of npu, npu:N, cpu (all)\n"
+	      "      --call-stack LIST   of c[:DEPTH], python[:DEPTH]: stacks of memory events\n"
 	      "  -d, --duration SECONDS  stop by itself\n"
 	      "\n"
 	      "Other:\n"
@@ -60,6 +61,7 @@ enum {
 	OPT_FORMAT,
 	OPT_ORDER,
 	OPT_TIMELINE,
+	OPT_STACK,
 	OPT_STRICT,
 	OPT_NOFOLLOW,
 };
@@ -77,6 +79,7 @@ static const struct option longs[] = {
 	{ "level", required_argument, NULL, OPT_LEVEL },
 	{ "events", required_argument, NULL, OPT_EVENTS },
 	{ "device", required_argument, NULL, OPT_DEVICE },
+	{ "call-stack", required_argument, NULL, OPT_STACK },
 	{ "data-format", required_argument, NULL, OPT_FORMAT },
 	{ "order", required_argument, NULL, OPT_ORDER },
 	{ "timeline", required_argument, NULL, OPT_TIMELINE },
@@ -243,6 +246,8 @@ static int one_option(struct record_opts *o, int opt, char *arg)
 		return read_events(o, arg);
 	case OPT_DEVICE:
 		return read_device(o, arg);
+	case OPT_STACK:
+		return callstack__option(&o->stacks, arg);
 	case OPT_FORMAT:
 		r = choose(arg, "csv", "db");
 		o->format = r == 1 ? OUT_DB : OUT_CSV;
@@ -294,6 +299,9 @@ static const char *option_values(int opt)
 		return "a list of alloc, free, launch, access, separated by commas";
 	case OPT_DEVICE:
 		return "a list of npu, npu:0 to npu:31, cpu, separated by commas";
+	case OPT_STACK:
+		return "c, python or both, separated by a comma, each with :DEPTH from 1 to 1000 or "
+		       "without";
 	case OPT_FORMAT:
 		return "csv or db";
 	case OPT_ORDER:

@@ -81,6 +81,8 @@ int scan__mapping(void *ctx, const struct mapping *m)
 	}
 	if (wanted) {
 		c->mapped++;
+		if (c->s && (c->s->opts.all || c->s->t_attached))
+			callstack__mapped(c->s, c->pid);
 		hmap__put(&c->names, k, NULL);
 		probe_fd(c, fd, m->path);
 		if (c->s && c->s->rescan_since)

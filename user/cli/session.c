@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "cli/later.h"
+#include "symbol/stacks.h"
 
 #define TICK_MS 20
 #define FLUSH_MS 60
@@ -96,20 +97,24 @@ static void raise_nofile(struct session *s)
 static int setup(struct session *s)
 {
 	struct progs_opts po = { .ring_bytes = pow2_at_least(s->opts.ring_bytes),
-				 .cgroup = s->opts.cgroup != NULL };
+				 .cgroup = s->opts.cgroup != NULL,
+				 .stacks = s->opts.stacks.c || s->opts.stacks.python };
 	struct prober_opts pr = { .classes = classes(&s->opts) };
-	struct drain_opts dr = { .window_ns = WINDOW_NS };
+	struct drain_opts dr = { .window_ns = WINDOW_NS, .early = po.stacks };
 	struct model_ops ops = { on_row, on_describe, on_ended };
 	struct out_opts oo = { .dir = s->opts.dir,
 			       .format = s->opts.format,
 			       .order = s->opts.order,
 			       .timeline = s->opts.timeline,
-			       .start_real = clock__real() };
+			       .start_real = clock__real(),
+			       .cells = callstack__cells,
+			       .cells_ctx = s };
 	struct model_opts mo = { .level = s->opts.level,
 				 .events = s->opts.events,
 				 .npus = s->opts.npus,
 				 .npu_slots = s->opts.npu_slots,
 				 .cpu = s->opts.cpu,
+				 .stacks = po.stacks,
 				 .boot_to_real = s->boot_to_real };
 	const char *env = getenv("MEMTAP_INFLIGHT_MAX"), *bad;
 	struct sysinfo si;
@@ -139,6 +144,10 @@ static int setup(struct session *s)
 	s->cfg.follow = s->opts.follow;
 	s->cfg.pidns_inum = pidns__own();
 	s->cfg.wake_bytes = po.ring_bytes / 4;
+	err = callstack__open(s);
+	if (err)
+		return err;
+	pr.stacks = s->stacks != NULL;
 	s->cfg.stopped = 1; /* until all probes are attached: the window has one beginning */
 	err = write_cfg(s);
 	if (err)
@@ -196,9 +205,11 @@ static int attach(struct session *s)
 	err = write_cfg(s);
 	if (err)
 		return err;
+	callstack__targets(s);
 	err = session__probe_targets(s);
 	if (err)
 		return err;
+	callstack__wait(s);
 	s->cfg.stopped = 0;
 	err = write_cfg(s);
 	if (err)
@@ -434,6 +445,7 @@ int session__run(struct session *s)
 	if (!ran)
 		session__end_child(s);
 	mapwatch__close(s->watch);
+	stacks__free(s->stacks);
 	drain__free(s->drain);
 	prober__free(s->prober);
 	progs__free(s->progs);

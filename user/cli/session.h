@@ -21,6 +21,14 @@
  */
 #define WINDOW_NS 800000000ULL
 
+struct stacks;
+struct row;
+
+struct callstack_opts {
+	bool c, python;
+	uint32_t c_depth, python_depth; /* 0: all */
+};
+
 struct record_opts {
 	pid_t *pids;
 	size_t n_pids;
@@ -40,6 +48,7 @@ struct record_opts {
 	enum out_order order;
 	enum out_timeline timeline;
 	bool strict, quiet, follow;
+	struct callstack_opts stacks;
 };
 
 /* A time in which an unknown number of calls was not seen, see gaps.c. */
@@ -131,6 +140,11 @@ struct session {
 	uint64_t life_seen, life_lost; /* births and deaths of processes */
 	bool inexact; /* the account does not add up */
 	uint64_t crowded; /* events of more pools than a process can have */
+
+	/* callstack.c */
+	struct stacks *stacks; /* NULL: none are taken */
+	const char *no_stacks; /* they were asked for: why not */
+	uint64_t stacks_bad; /* records that were none */
 
 	int write_err;
 	int signals; /* descriptor that SIGINT and its like are read from */
@@ -234,6 +248,26 @@ void session__summary(struct session *s);
 /* Before the capture: can it be written at the end? Nothing of it is changed. 0 or -errno, said. */
 int summary_json__check(const char *path);
 int session__summary_json(struct session *s, const char *path);
+
+/* callstack.c */
+/* --call-stack=LIST, which is taken apart. 0 or -EINVAL. */
+int callstack__option(struct callstack_opts *o, char *list);
+/* When the programs are loaded, before cfg is written; what cannot be had is said. 0 or -errno. */
+int callstack__open(struct session *s);
+/* The initial targets are looked at, beside the search for what to probe. */
+void callstack__targets(struct session *s);
+/* Until that is done. */
+void callstack__wait(struct session *s);
+/* What does not wait for its time: before events are delivered. */
+void callstack__early(struct session *s);
+/* A process has mapped code. */
+void callstack__mapped(struct session *s, pid_t pid);
+/* callstack_summary.c */
+void callstack__print(struct session *s, FILE *f);
+struct cJSON;
+void callstack__json(struct session *s, struct cJSON *top);
+/* Fills the cells of a row; ctx: the session. */
+void callstack__cells(void *ctx, struct row *r);
 
 /* status.c */
 void status__draw(struct session *s);

@@ -354,7 +354,7 @@ void session__summary(struct session *s)
 			MAX_DEVICES - 1, out__left_out(s->out));
 	print_command(s, f);
 	print_pools(s, f);
-	fprintf(f, "  stacks: none asked for\n");
+	callstack__print(s, f);
 	fprintf(f, "  own cost: %.2f s CPU, %s memory, %s waiting at most\n", cpu,
 		cli__bytes((uint64_t)rss * 1024), cli__bytes(d.peak_bytes));
 	for (i = 0; (path = out__path(s->out, i)); i++)

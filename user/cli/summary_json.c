@@ -280,6 +280,7 @@ int session__summary_json(struct session *s, const char *path)
 	json_pools(s, top);
 	json_probes(s, top);
 	json_gaps(s, top);
+	callstack__json(s, top);
 	o = cJSON_AddArrayToObject(top, "files");
 	for (i = 0; out__path(s->out, i); i++)
 		cJSON_AddItemToArray(o, cJSON_CreateString(cli__text(out__path(s->out, i))));

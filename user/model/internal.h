@@ -21,6 +21,7 @@ struct model {
 	uint64_t next_allocation;
 	uint64_t last_time; /* boot time of the youngest row of an event */
 	struct model_counts counts;
+	const struct mt_refs *refs; /* of the event that is looked at */
 };
 
 /* A row of an event (or an extra one): filter, number, count, hand out. */

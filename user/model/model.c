@@ -80,6 +80,13 @@ bool model__emit(struct model *m, struct process *p, struct row *r, bool is_even
 			m->counts.rules[RULE_FILTERED]++;
 		return false;
 	}
+	if (is_event && m->opts.stacks && m->refs &&
+	    (r->event == ROW_MALLOC || r->event == ROW_FREE || r->event == ROW_OOM_DETAIL)) {
+		r->attrs |= ATTR_STACKS;
+		r->stack_c = m->refs->c;
+		r->stack_py = m->refs->py;
+		r->start = p->start;
+	}
 	r->id = ++p->next_id;
 	r->pid = p->tgid;
 	r->kernel_index = p->kernel_index;
@@ -404,6 +411,7 @@ int model__event(struct model *m, const struct event *e)
 	p = model__meet(m, e->tgid, e->start, e->time);
 	if (!p)
 		return -ENOMEM;
+	m->refs = &e->refs;
 	switch (e->kind) {
 	case EV_ACL_INIT:
 	case EV_ACL_FINI:
@@ -443,6 +451,7 @@ int model__event(struct model *m, const struct event *e)
 	default:
 		model__memory(m, p, e);
 	}
+	m->refs = NULL;
 	return 0;
 }
 

@@ -72,6 +72,8 @@ enum row_type {
 #define ATTR_NSPID 0x01000u /* nspid:<n> */
 #define ATTR_NOTE 0x02000u /* note:<text>, free text without , { } " and newline */
 #define ATTR_LATE 0x04000u /* late:true: written after its time window */
+/* No attribute: the row has call stacks, see stack_c. */
+#define ATTR_STACKS 0x08000u
 
 /* lost_count and lost_last that nobody can tell. */
 #define LOST_UNKNOWN UINT64_MAX
@@ -102,6 +104,13 @@ struct row {
 	uint64_t lost_count, lost_first, lost_last; /* ns since the epoch */
 	uint32_t lost_cpu; /* processor + 1, 0 = not told */
 	const char *lost_library; /* NULL = not of one library */
+
+	/* ATTR_STACKS: as in struct mt_refs; start: with pid, whose they are. */
+	uint64_t stack_c, stack_py;
+	uint32_t start;
+	/* The cells, filled by whoever writes the row; NULL: empty. */
+	const char *cell_py, *cell_c;
+	size_t cell_py_len, cell_c_len;
 
 	/* For the trace writer: */
 	uint64_t held; /* HAL, HOST_PINNED: what the process has there by the blocks seen */
@@ -153,6 +162,7 @@ struct model_opts {
 	bool npus; /* all NPUs */
 	uint32_t npu_slots; /* bit N: of device N */
 	bool cpu; /* of the host */
+	bool stacks; /* rows of memory have call stacks */
 	int64_t boot_to_real; /* added to boot time */
 };
 

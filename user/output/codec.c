@@ -77,6 +77,11 @@ static uint8_t *put_rare(uint8_t *p, const struct row *r)
 		p = put_var(p, r->nspid);
 	if (a & ATTR_NOTE)
 		p = put_str(p, r->note);
+	if (a & ATTR_STACKS) {
+		p = put_var(p, r->stack_c);
+		p = put_var(p, r->stack_py);
+		p = put_var(p, r->start);
+	}
 	return p;
 }
 
@@ -193,6 +198,11 @@ static void get_rare(struct in *in, struct row *r)
 		r->nspid = (uint32_t)get_var(in);
 	if (a & ATTR_NOTE)
 		r->note = get_text(in, NULL);
+	if (a & ATTR_STACKS) {
+		r->stack_c = get_var(in);
+		r->stack_py = get_var(in);
+		r->start = (uint32_t)get_var(in);
+	}
 }
 
 ssize_t row__decode(const uint8_t *p, size_t n, struct row *r)

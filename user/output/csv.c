@@ -69,6 +69,23 @@ static char *put_name(char *p, const struct row *r, uint64_t *guarded)
 	return p;
 }
 
+/* A call stack: always in quotes, a frame a line (msleaks.md 3.6). */
+static char *put_cell(char *p, const char *s, size_t n, uint64_t *guarded)
+{
+	bool formula;
+
+	if (!s)
+		return p;
+	formula = text__is_formula(s, n);
+	*guarded += formula;
+	*p++ = '"';
+	if (formula)
+		*p++ = '\'';
+	p = text__put(p, s, n, TEXT_QUOTED);
+	*p++ = '"';
+	return p;
+}
+
 int csv__row(struct sink *s, const struct row *r, bool vendor, uint64_t *guarded)
 {
 	uint32_t attrs = vendor ? r->attrs & ATTR_VENDOR : r->attrs;
@@ -78,7 +95,8 @@ int csv__row(struct sink *s, const struct row *r, bool vendor, uint64_t *guarded
 	if ((unsigned int)r->event >= ROW_EVENT_MAX || (unsigned int)r->type >= ROW_TYPE_MAX)
 		return -EINVAL;
 	w = words_of(r);
-	p = sink__room(s, 256 + TEXT_MAX(r->name ? r->name_len : 48) + attr__bound(r));
+	p = sink__room(s, 256 + TEXT_MAX(r->name ? r->name_len : 48) + attr__bound(r) +
+			       TEXT_MAX(r->cell_py_len + r->cell_c_len));
 	if (!p)
 		return s->err;
 	p = put_u64(p, r->id);
@@ -103,7 +121,11 @@ int csv__row(struct sink *s, const struct row *r, bool vendor, uint64_t *guarded
 		p = PUT_LIT(p, "N/A");
 	*p++ = ',';
 	p = attr__csv(p, r, attrs);
-	p = PUT_LIT(p, ",,\n");
+	*p++ = ',';
+	p = put_cell(p, r->cell_py, r->cell_py_len, guarded);
+	*p++ = ',';
+	p = put_cell(p, r->cell_c, r->cell_c_len, guarded);
+	*p++ = '\n';
 	sink__commit(s, p);
 	return s->err;
 }

@@ -19,7 +19,7 @@
 	"\"Call Stack(C)\" TEXT)"
 #define INDEX(name, column) \
 	"CREATE INDEX IF NOT EXISTS leaks_dump_" name " ON leaks_dump(\"" column "\");"
-#define VALUES " VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,'','')"
+#define VALUES " VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12)"
 
 struct db {
 	sqlite3 *h;
@@ -192,7 +192,8 @@ static int insert(struct db *db, sqlite3_stmt *st, const struct row *r, uint64_t
 	int err;
 
 	strbuf__reset(&db->sb);
-	p = strbuf__reserve(&db->sb, 128 + TEXT_MAX(r->name ? r->name_len : 48) + attr__bound(r));
+	p = strbuf__reserve(&db->sb, 128 + TEXT_MAX(r->name ? r->name_len : 48) + attr__bound(r) +
+					  TEXT_MAX(r->cell_py_len + r->cell_c_len));
 	if (!p) {
 		db->err = -ENOMEM;
 		return db->err;
@@ -211,6 +212,10 @@ static int insert(struct db *db, sqlite3_stmt *st, const struct row *r, uint64_t
 	sqlite3_bind_text(st, 9, p, (int)(q - p), SQLITE_STATIC);
 	p = attr__json(q, r, attrs);
 	sqlite3_bind_text(st, 10, q, (int)(p - q), SQLITE_STATIC);
+	p = text__put(q = p, r->cell_py, r->cell_py_len, TEXT_PLAIN);
+	sqlite3_bind_text(st, 11, q, (int)(p - q), SQLITE_STATIC);
+	p = text__put(q = p, r->cell_c, r->cell_c_len, TEXT_PLAIN);
+	sqlite3_bind_text(st, 12, q, (int)(p - q), SQLITE_STATIC);
 	err = step(db, st);
 	if (!err)
 		db->tx_rows++;

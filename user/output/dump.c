@@ -26,6 +26,8 @@ int dump__create(struct dump *d, struct outdir *dir, const struct out_opts *opts
 	d->csv.fd = -1;
 	d->format = opts->format;
 	d->vendor = opts->vendor;
+	d->cells = opts->cells;
+	d->cells_ctx = opts->cells_ctx;
 	fd = outdir__create(dir, "dump", "leaks_dump_", ext, taken, ts);
 	if (fd < 0)
 		return fd;
@@ -66,9 +68,32 @@ int dump__reopen(struct dump *d, const char *path, int csv_fd, uint64_t csv_size
 	return sink__init(&d->csv, csv_fd, csv_size);
 }
 
+/* Where nobody can tell them any more: after a recording that was killed. */
+static void no_cells(struct row *r)
+{
+	if (r->stack_py) {
+		r->cell_py = "NA";
+		r->cell_py_len = 2;
+	}
+	if (r->stack_c) {
+		r->cell_c = "NA";
+		r->cell_c_len = 2;
+	}
+}
+
 int dump__row(struct dump *d, const struct row *r)
 {
+	struct row with;
 	int err;
+
+	if (r->attrs & ATTR_STACKS) {
+		with = *r;
+		if (d->cells)
+			d->cells(d->cells_ctx, &with);
+		else
+			no_cells(&with);
+		r = &with;
+	}
 
 	if (d->format == OUT_CSV)
 		err = csv__row(&d->csv, r, d->vendor, &d->guarded);

@@ -175,6 +175,8 @@ struct dump {
 	char *path;
 	uint64_t taken; /* rows accepted */
 	uint64_t guarded; /* names changed for spreadsheets */
+	void (*cells)(void *ctx, struct row *r);
+	void *cells_ctx;
 };
 
 /* New file; ts gets its timestamp. */

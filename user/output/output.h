@@ -21,6 +21,10 @@ struct out_opts {
 	enum out_timeline timeline;
 	bool vendor; /* front end: no attribute or row the vendor has not */
 	uint64_t start_real; /* start of the capture: zero of the real time axis */
+	/* Fill the cells of a row that has call stacks; the texts live until the next call.
+	 * NULL: none. */
+	void (*cells)(void *ctx, struct row *r);
+	void *cells_ctx;
 };
 
 /*

@@ -25,6 +25,7 @@ static const struct {
 	[FEAT_SLEEPABLE] = { "sleepable", "sleepable uprobe programs" },
 	[FEAT_MULTI] = { "multi", "uprobe_multi links" },
 	[FEAT_SESSION] = { "session", "uprobe sessions" },
+	[FEAT_LOOP] = { "loop", "stacks walked by loops" },
 };
 
 const char *feature__name(enum feature x)
@@ -85,6 +86,16 @@ static int try_multi(__u32 attach_type)
 	return fd == -EPERM || fd == -EACCES ? fd : 0;
 }
 
+/* Without its arguments: refused for them (-EACCES) where the helper is known. */
+static int try_loop(void)
+{
+	int err = load(BPF_FUNC_loop, 0, 0);
+
+	if (err >= 0)
+		close(err);
+	return err >= 0 || err == -EACCES ? 1 : err == -EPERM ? err : 0;
+}
+
 /* An address of this program that nothing executes; perf checks the file only. */
 static void perf_target(void)
 {
@@ -130,6 +141,7 @@ void features__probe(struct features *f, bool all)
 	f->state[FEAT_SLEEPABLE] = verdict(load(0, 0, BPF_F_SLEEPABLE));
 	f->state[FEAT_MULTI] = try_multi(MT_BPF_TRACE_UPROBE_MULTI);
 	f->state[FEAT_SESSION] = try_multi(MT_BPF_TRACE_UPROBE_SESSION);
+	f->state[FEAT_LOOP] = try_loop();
 	f->state[FEAT_PERF_UPROBE] = FEATURE_UNTRIED;
 	if (all || f->state[FEAT_MULTI] != 1 || disabled("multi"))
 		f->state[FEAT_PERF_UPROBE] = try_perf(&perf);

@@ -11,6 +11,32 @@
 #define MAX_RETS 64
 #define NO_PROBE_ON "kernels put no probe on the instruction "
 
+/* Functions that give memory out or take it back; around a refusal: its stack is that of the OOM. */
+static bool has_stacks(unsigned int fn)
+{
+	switch (fn) {
+	case MT_FN_HAL_ALLOC:
+	case MT_FN_HAL_FREE:
+	case MT_FN_HAL_CREATE:
+	case MT_FN_HAL_RELEASE:
+	case MT_FN_HOST_REG:
+	case MT_FN_HOST_UNREG:
+	case MT_FN_PTA_ALLOC:
+	case MT_FN_PTA_FREE:
+	case MT_FN_PTA_REPORT:
+	case MT_FN_C10_REPORT:
+	case MT_FN_MS_ALLOC:
+	case MT_FN_MS_FREE:
+	case MT_FN_MS_KEEP:
+	case MT_FN_MS_PART:
+	case MT_FN_OOM:
+	case MT_FN_ENCLOSING:
+		return true;
+	default:
+		return false;
+	}
+}
+
 /* A site number with its configuration in the map; 0 = no more room. */
 static unsigned int new_site(struct batch *b, const struct probe_def *d, const char *symbol,
 			     unsigned int pair, int sp_off, bool is_return)
@@ -28,6 +54,8 @@ static unsigned int new_site(struct batch *b, const struct probe_def *d, const c
 		snprintf(b->site_why, sizeof(b->site_why), "no site number left");
 		return 0;
 	}
+	if (pr->opts.stacks && has_stacks(d->fn))
+		s.flags |= MT_SITE_STACK;
 	memcpy(s.arg, d->arg, sizeof(s.arg));
 	memcpy(s.off, d->off, sizeof(s.off));
 	if (is_ms_pool(d->fn)) {

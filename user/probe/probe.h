@@ -194,6 +194,7 @@ enum feature {
 	FEAT_SLEEPABLE, /* sleepable uprobe programs (6.0) */
 	FEAT_MULTI, /* uprobe_multi link (6.6) */
 	FEAT_SESSION, /* uprobe session (6.13) */
+	FEAT_LOOP, /* bpf_loop (5.17) and task storage (5.11): call stacks */
 	FEAT_MAX
 };
 
@@ -241,6 +242,7 @@ struct progs_opts {
 	uint32_t ring_bytes; /* power of two, at least a page */
 	uint32_t inflight_max; /* 0 = default */
 	bool cgroup; /* programs also filter by cfg.cgroup_id, where the kernel can */
+	bool stacks; /* programs that walk call stacks, where the kernel can */
 };
 
 /* Loads all that loads; a program that does not is named by progs__why. 0 or -errno
@@ -248,6 +250,8 @@ struct progs_opts {
 int progs__load(const struct progs_opts *opts, const struct features *f, struct progs **out);
 void progs__free(struct progs *p);
 int progs__map(const struct progs *p, const char *name); /* fd, owned by p */
+/* Can they walk call stacks? NULL: yes; else why not (opts.stacks was not given, too). */
+const char *progs__no_stacks(const struct progs *p);
 /* Why a program is missing: text, NULL if it is there. */
 const char *progs__why(struct progs *p, const char *prog);
 
@@ -337,6 +341,7 @@ struct prober;
 struct prober_opts {
 	unsigned int classes; /* CLASS_* */
 	bool ret_sites; /* `ret` sites instead of uretprobes everywhere */
+	bool stacks; /* events of memory have call stacks (progs__stacks) */
 	bool dry_run; /* find everything, attach nothing */
 };
 

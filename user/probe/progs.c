@@ -30,6 +30,7 @@
 #include "pta.skel.h"
 #include "pymark.skel.h"
 #include "runtime.skel.h"
+#include "stacked.skel.h"
 
 /* The object that is loaded first owns the maps. */
 static const struct {
@@ -45,10 +46,17 @@ static const struct {
 	{ "mstx", mstx_bpf__elf_bytes },
 	{ "pymark", pymark_bpf__elf_bytes },
 	{ "mindspore", mindspore_bpf__elf_bytes },
+	{ "stacked", stacked_bpf__elf_bytes },
 };
 
 #define MERGED 0 /* all programs */
 #define FIRST 1 /* the layers, one by one */
+#define STACKED (MT_ARRAY_SIZE(layers) - 1) /* all programs, with call stacks */
+
+static bool is_whole(size_t layer)
+{
+	return layer == MERGED || layer == STACKED;
+}
 
 /* What libbpf said last: the reason that a message quotes. */
 static char last_libbpf[256];
@@ -117,18 +125,24 @@ static uint32_t ready_mode(const struct progs *p)
 {
 	const struct features *f = p->features;
 
+	/* Clones have no type information, without which no loop of bpf_loop loads. */
+	if (p->opts.stacks)
+		return MT_MODE_COOKIE | (p->opts.cgroup ? MT_MODE_CGROUP : 0) |
+		       (features__has(f, FEAT_SLEEPABLE) ? MT_MODE_SLEEPABLE : 0);
 	if (p->opts.cgroup || !features__has(f, FEAT_MULTI) || !features__has(f, FEAT_COOKIE))
 		return 0;
 	return MT_MODE_COOKIE | (features__has(f, FEAT_SLEEPABLE) ? MT_MODE_SLEEPABLE : 0);
 }
 
-static uint32_t ready_type(const char *name)
+static uint32_t ready_type(const struct progs *p, const char *name)
 {
+	if (!features__has(p->features, FEAT_MULTI))
+		return 0;
 	return ends_with(name, "_s") ? MT_BPF_TRACE_UPROBE_SESSION : MT_BPF_TRACE_UPROBE_MULTI;
 }
 
 /* Before the load: what a clone would be, so that the verifier looks at it once. */
-static int make_ready(struct bpf_program *prog, uint32_t mode)
+static int make_ready(const struct progs *p, struct bpf_program *prog, uint32_t mode)
 {
 	size_t n = bpf_program__insn_cnt(prog);
 	struct bpf_insn *insns = malloc(n * sizeof(*insns));
@@ -145,7 +159,7 @@ static int make_ready(struct bpf_program *prog, uint32_t mode)
 	if (mode & MT_MODE_SLEEPABLE)
 		bpf_program__set_flags(prog, BPF_F_SLEEPABLE);
 	return bpf_program__set_expected_attach_type(
-		prog, (enum bpf_attach_type)ready_type(bpf_program__name(prog)));
+		prog, (enum bpf_attach_type)ready_type(p, bpf_program__name(prog)));
 }
 
 /* NAME_e and NAME_r are not wanted where sessions work and NAME_s is there. */
@@ -162,7 +176,7 @@ static bool replaced(const struct progs *p, struct bpf_object *obj, const char *
 
 static int prepare(struct progs *p, struct bpf_object *obj, size_t layer, const char *only)
 {
-	uint32_t mode = layer == MERGED && !only ? ready_mode(p) : 0;
+	uint32_t mode = is_whole(layer) && (!only || layer == STACKED) ? ready_mode(p) : 0;
 	struct bpf_program *prog;
 	struct bpf_map *map;
 	int err;
@@ -174,7 +188,7 @@ static int prepare(struct progs *p, struct bpf_object *obj, size_t layer, const 
 
 		if (only)
 			on = strcmp(only, name) == 0;
-		else if (layer == MERGED && replaced(p, obj, name))
+		else if (is_whole(layer) && replaced(p, obj, name))
 			on = false;
 		bpf_program__set_autoload(prog, on);
 		if (ends_with(name, "_s"))
@@ -182,7 +196,7 @@ static int prepare(struct progs *p, struct bpf_object *obj, size_t layer, const 
 				prog, (enum bpf_attach_type)MT_BPF_TRACE_UPROBE_SESSION);
 		if (!on || !mode || bpf_program__type(prog) != BPF_PROG_TYPE_KPROBE)
 			continue;
-		err = make_ready(prog, mode);
+		err = make_ready(p, prog, mode);
 		if (err)
 			return err;
 	}
@@ -237,7 +251,7 @@ static int load_merged(struct progs *p)
 	uint32_t mode = ready_mode(p);
 	struct bpf_program *prog;
 	struct bpf_object *obj = NULL;
-	int err = load_one(p, MERGED, NULL, &obj);
+	int err = load_one(p, p->whole, NULL, &obj);
 
 	if (err)
 		return err;
@@ -256,7 +270,7 @@ static int load_merged(struct progs *p)
 		g->lazy = !on;
 		if (on && mode && bpf_program__type(prog) == BPF_PROG_TYPE_KPROBE) {
 			g->ready = true;
-			g->attach_type = ready_type(name);
+			g->attach_type = ready_type(p, name);
 			g->mode = mode;
 		}
 	}
@@ -335,7 +349,7 @@ static int load_layers(struct progs *p)
 	size_t i;
 	int err = 0;
 
-	for (i = FIRST; i < MT_ARRAY_SIZE(layers) && !err; i++) {
+	for (i = FIRST; i < STACKED && !err; i++) {
 		err = load_layer(p, i);
 		if (err && i == FIRST)
 			explain(err);
@@ -354,17 +368,45 @@ int progs__load(const struct progs_opts *opts, const struct features *f, struct 
 	p->features = f;
 	p->opts = *opts;
 	libbpf_set_print(on_libbpf);
+	if (opts->stacks && !features__has(f, FEAT_LOOP)) {
+		p->opts.stacks = false;
+		p->no_stacks = "this kernel has no bpf_loop (5.17)";
+	} else if (opts->stacks && !features__has(f, FEAT_COOKIE)) {
+		p->opts.stacks = false;
+		p->no_stacks = "this kernel has no attach cookies (5.15)";
+	} else if (opts->stacks) {
+		p->whole = STACKED;
+		err = load_merged(p);
+		if (!err)
+			goto done;
+		if (p->n_objs)
+			goto fail;
+		p->opts.stacks = false;
+		snprintf(p->verdict, sizeof(p->verdict), "their programs do not load: %s%s%s",
+			 strerror(-err), last_libbpf[0] ? ": " : "", last_libbpf);
+		p->no_stacks = p->verdict;
+	} else {
+		p->no_stacks = "not asked for";
+	}
+	p->whole = MERGED;
 	err = load_merged(p);
 	if (err && !p->n_objs) {
 		pr_debug("not all programs load (%s): layer by layer", strerror(-err));
 		err = load_layers(p);
 	}
-	if (err) {
-		progs__free(p);
-		return err;
-	}
+	if (err)
+		goto fail;
+done:
 	*out = p;
 	return 0;
+fail:
+	progs__free(p);
+	return err;
+}
+
+const char *progs__no_stacks(const struct progs *p)
+{
+	return p->no_stacks;
 }
 
 void progs__free(struct progs *p)
@@ -394,13 +436,18 @@ int progs__map(const struct progs *p, const char *name)
 static void load_lazy(struct progs *p, struct prog *g)
 {
 	struct bpf_object *obj = NULL;
-	int err = load_one(p, MERGED, g->name, &obj);
+	int err = load_one(p, p->whole, g->name, &obj);
 
 	g->lazy = false;
 	if (err)
 		g->why = strdup(strerror(-err));
 	else
 		g->base = bpf_object__find_program_by_name(obj, g->name);
+	if (g->base && p->whole == STACKED) {
+		g->ready = true;
+		g->attach_type = ready_type(p, g->name);
+		g->mode = ready_mode(p);
+	}
 }
 
 const struct prog *progs__find(struct progs *p, const char *name)

@@ -28,6 +28,9 @@ struct clone {
 struct progs {
 	const struct features *features;
 	struct progs_opts opts;
+	size_t whole; /* which object has all programs */
+	const char *no_stacks; /* why they walk no call stacks */
+	char verdict[320];
 	struct bpf_object **objs;
 	size_t n_objs;
 	struct prog *progs;

@@ -330,6 +330,8 @@ struct ufile *unwind_store__file(struct unwind_store *s, int fd, const char *pat
 		}
 		*v = f->no;
 		read_code(f, fd);
+		if (s->sink.file)
+			s->sink.file(s->sink.ctx, f->no, fd, path);
 	} else {
 		f = s->files[*v - 1];
 	}

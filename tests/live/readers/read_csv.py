@@ -43,7 +43,8 @@ def short_keys(row):
     """Adds the short keys to a row whose columns have their types."""
     row.update(id=row["ID"], event=row["Event"], type=row["Event Type"], name=row["Name"],
                time=row["Timestamp(ns)"], pid=row["Process Id"], tid=row["Thread Id"],
-               device=row["Device Id"], ptr=row["Ptr"], attr=row["Attr"])
+               device=row["Device Id"], ptr=row["Ptr"], attr=row["Attr"],
+               call_py=row["Call Stack(Python)"], call_c=row["Call Stack(C)"])
     for key in NUMBERS:
         row[key] = number(row["Attr"].get(key))
     return row

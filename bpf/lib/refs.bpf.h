@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The call stacks of an event: taken at the entry of a function, sent once each,
+ * named by their hashes at the end of the event's record.
+ *
+ * Compiled in with MT_WITH_STACKS only: bpf_loop and task storage do not load
+ * before 5.17, not even where they are not reached.
+ */
+#ifndef MEMTAP_REFS_BPF_H
+#define MEMTAP_REFS_BPF_H
+
+#include "probe.bpf.h"
+
+#ifdef MT_WITH_STACKS
+#include "pystack.bpf.h"
+#include "stack.bpf.h"
+
+#define REFS_SIZE sizeof(struct mt_refs)
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct mt_pywalk);
+} py_walks SEC(".maps");
+
+/* The interpreters of processes. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u32); /* tgid, in memtap's PID namespace */
+	__type(value, struct mt_py_offsets);
+} py_procs SEC(".maps");
+
+/* As uw_known. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, __u64);
+	__type(value, __u64);
+} py_known SEC(".maps");
+
+/* Stacks by enum mt_py_why, and behind them those that the ring had no room for. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, MT_PY_WHY_MAX + 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} py_ends SEC(".maps");
+
+static __always_inline void py_count(__u32 why)
+{
+	__u64 *n = bpf_map_lookup_elem(&py_ends, &why);
+
+	if (n)
+		__sync_fetch_and_add(n, 1);
+}
+
+static long py_hash_one(__u32 i, struct mt_pywalk **w)
+{
+	struct mt_py_frame *f;
+	__u64 a, b, v;
+
+	if (i >= MT_PY_DEPTH)
+		return 1;
+	f = &(*w)->s.frame[i];
+	v = f->code ^ ((__u64)f->check << 32 | (__u32)f->at) * 0x9e3779b97f4a7c15ULL;
+	a = ((*w)->hash[0] ^ v) * 0xff51afd7ed558ccdULL;
+	b = ((*w)->hash[1] + v) * 0xc4ceb9fe1a85ec53ULL;
+	(*w)->hash[0] = a ^ a >> 29;
+	(*w)->hash[1] = b ^ b >> 31;
+	return 0;
+}
+
+static __always_inline void py_send(struct mt_pywalk *w)
+{
+	__u64 *known = bpf_map_lookup_elem(&py_known, &w->hash[0]);
+	__u32 n = w->s.n, size;
+
+	if (known && *known == w->hash[1]) {
+		py_count(w->s.why);
+		return;
+	}
+	if (n > MT_PY_DEPTH)
+		n = MT_PY_DEPTH;
+	size = __builtin_offsetof(struct mt_pywalk, s.frame) + n * sizeof(struct mt_py_frame);
+	w->h.size = size;
+	if (bpf_ringbuf_output(&events, w, size, BPF_RB_NO_WAKEUP)) {
+		py_count(MT_PY_WHY_MAX);
+		return;
+	}
+	py_count(w->s.why);
+	bpf_map_update_elem(&py_known, &w->hash[0], &w->hash[1], BPF_ANY);
+}
+
+/* The walk, from what pystack__take has put into the thread's place; see uw_walk. */
+__noinline int py_walk_it(struct pt_regs *ctx)
+{
+	struct task_struct *t = bpf_get_current_task_btf();
+	struct mt_pywalk *w = bpf_task_storage_get(&py_walks, t, 0, 0);
+	struct mt_py_offsets *o;
+	__u32 tgid, limit;
+
+	/* Callers would leave it out: but the kernel wants a context there. */
+	asm volatile("" : : "r"(ctx));
+	if (!w)
+		return 0;
+	tgid = w->h.tgid;
+	limit = w->s.n;
+	w->s.n = 0;
+	o = bpf_map_lookup_elem(&py_procs, &tgid);
+	if (!o)
+		return 0;
+	py_walk((void *)0, o, py_thread_pointer(t), py_thread_number(t), limit, &w->s);
+	bpf_loop(w->s.n, py_hash_one, &w, 0);
+	return 0;
+}
+
+/* The Python stack; its hash, 0: there is none. */
+static __always_inline __u64 pystack__take(struct pt_regs *ctx, const struct mt_hdr *h, __u32 limit)
+{
+	__u32 tgid = h->tgid;
+	struct mt_py_offsets *o = bpf_map_lookup_elem(&py_procs, &tgid);
+	struct task_struct *t = bpf_get_current_task_btf();
+	struct mt_pywalk *w;
+
+	if (!o || o->why) {
+		py_count(o && o->why < MT_PY_WHY_MAX ? o->why : MT_PY_NO_INTERPRETER);
+		return 0;
+	}
+	w = bpf_task_storage_get(&py_walks, t, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!w) {
+		py_count(MT_PY_WHY_MAX);
+		return 0;
+	}
+	w->h = *h;
+	w->h.type = MT_REC_PYSTACK;
+	/* Addresses of code mean something in one process only. */
+	w->hash[0] = (__u64)h->tgid << 32 | h->start;
+	w->hash[1] = 0;
+	w->s.n = limit;
+	py_walk_it(ctx);
+	if (!w->s.n) {
+		py_count(w->s.why < MT_PY_WHY_MAX ? w->s.why : MT_PY_UNREADABLE);
+		return 0;
+	}
+	py_send(w);
+	return w->hash[0];
+}
+
+/* Stacks of calls that have not ended: by the key of their in-flight state. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct mt_inflight_key);
+	__type(value, struct mt_refs);
+} open_refs SEC(".maps");
+
+/* Take the stacks of the call that begins here: its record will name them. */
+static __always_inline void refs__keep(struct probe *p, struct pt_regs *ctx)
+{
+	struct mt_hdr h = {
+		.tgid = p->tgid, .tid = p->tid, .start = p->start, .time = p->now, .site = p->site_no
+	};
+	struct mt_inflight_key k = { .tid = p->ktid, .pair = p->site->pair, .sp = p->sp };
+	struct mt_refs r = {};
+
+	if (!(p->site->flags & MT_SITE_STACK))
+		return;
+	h.cpu = bpf_get_smp_processor_id();
+	if (p->cfg->stacks & MT_STACKS_C)
+		r.c = stack__take_n(ctx, &h, p->cfg->c_frames, 0);
+	if (p->cfg->stacks & MT_STACKS_PY)
+		r.py = pystack__take(ctx, &h, p->cfg->py_frames);
+	bpf_map_update_elem(&open_refs, &k, &r, BPF_ANY);
+}
+
+static __always_inline void refs__move(struct mt_inflight_key *from, struct mt_refs *to)
+{
+	struct mt_refs *r = bpf_map_lookup_elem(&open_refs, from);
+
+	to->c = r ? r->c : 0;
+	to->py = r ? r->py : 0;
+	if (r)
+		bpf_map_delete_elem(&open_refs, from);
+}
+
+/* A refused call inside `g`: should that fail too, it is its stack that is wanted. */
+static __always_inline void refs__refused(struct probe *p, struct mt_guard *g)
+{
+	struct mt_inflight_key k = { .tid = p->ktid, .pair = p->site->pair, .sp = p->sp };
+	struct mt_refs r = {};
+
+	if (!(p->site->flags & MT_SITE_STACK))
+		return;
+	refs__move(&k, &r);
+	k.pair = g->pair;
+	k.sp = g->sp;
+	bpf_map_update_elem(&open_refs, &k, &r, BPF_ANY);
+}
+
+/* Behind the fixed part of a record, which is `size` bytes long. */
+static __always_inline void refs__put(struct probe *p, struct mt_hdr *rec, __u32 size)
+{
+	struct mt_inflight_key k = { .tid = p->ktid, .pair = p->site->pair, .sp = p->sp };
+
+	if (!(p->site->flags & MT_SITE_STACK)) {
+		((struct mt_refs *)((void *)rec + size))->c = 0;
+		((struct mt_refs *)((void *)rec + size))->py = 0;
+		return;
+	}
+	refs__move(&k, (void *)rec + size);
+	rec->size = size + REFS_SIZE;
+	rec->flags |= MT_F_REFS;
+}
+
+#else
+#define REFS_SIZE 0
+
+static __always_inline void refs__keep(struct probe *p, struct pt_regs *ctx)
+{
+}
+
+static __always_inline void refs__refused(struct probe *p, struct mt_guard *g)
+{
+}
+
+static __always_inline void refs__put(struct probe *p, struct mt_hdr *rec, __u32 size)
+{
+}
+#endif
+
+#endif

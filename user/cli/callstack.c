@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+/* --call-stack: its option, the stacks of a run, their cells in rows. */
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/session.h"
+#include "symbol/stacks.h"
+
+/* Frames of a stack when none are given: as many as there is room for. */
+#define ALL 0
+#define DEPTH_MAX 1000 /* of the vendor's option (msleaks.md 1.1) */
+/* A process with torch and CUDA has 8 M rows: 3 s. */
+#define TABLES_MS 20000
+
+static int depth_of(const char *text, uint32_t *depth)
+{
+	char *end;
+	unsigned long v;
+
+	*depth = ALL;
+	if (!text)
+		return 0;
+	v = strtoul(text, &end, 10);
+	if (end == text || *end || v < 1 || v > DEPTH_MAX)
+		return -EINVAL;
+	*depth = (uint32_t)v;
+	return 0;
+}
+
+int callstack__option(struct callstack_opts *o, char *list)
+{
+	char *word, *depth, *save = NULL;
+	int err = *list ? 0 : -EINVAL;
+
+	for (word = strtok_r(list, ",", &save); word && !err; word = strtok_r(NULL, ",", &save)) {
+		depth = strchr(word, ':');
+		if (depth)
+			*depth++ = '\0';
+		if (!strcmp(word, "c")) {
+			o->c = true;
+			err = depth_of(depth, &o->c_depth);
+		} else if (!strcmp(word, "python")) {
+			o->python = true;
+			err = depth_of(depth, &o->python_depth);
+		} else {
+			err = -EINVAL;
+		}
+	}
+	return err;
+}
+
+/* Where rows of unwind tables are kept between runs; -1: nowhere. */
+static int open_cache(void)
+{
+	const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+	char path[512];
+	int fd;
+
+	if (base && *base == '/')
+		snprintf(path, sizeof(path), "%s/memtap/unwind", base);
+	else if (home && *home == '/')
+		snprintf(path, sizeof(path), "%s/.cache/memtap/unwind", home);
+	else
+		return -1;
+	fd = unwind_cache__open(path);
+	if (fd < 0)
+		pr_debug("unwind tables are not kept in %s: %s", path, strerror(-fd));
+	return fd < 0 ? -1 : fd;
+}
+
+int callstack__open(struct session *s)
+{
+	const struct callstack_opts *c = &s->opts.stacks;
+	const char *why = progs__no_stacks(s->progs);
+	struct stacks_opts o = { .c = c->c,
+				 .python = c->python,
+				 .c_depth = c->c_depth,
+				 .python_depth = c->python_depth,
+				 .cache = -1 };
+
+	if (!c->c && !c->python)
+		return 0;
+	if (why) {
+		pr_warn("--call-stack: %s; rows will have no call stacks", why);
+		s->no_stacks = why;
+		return 0;
+	}
+	o.maps.unwind.chunks = progs__map(s->progs, "uw_chunks");
+	o.maps.unwind.pages = progs__map(s->progs, "uw_pages");
+	o.maps.unwind.rules = progs__map(s->progs, "uw_rules");
+	o.maps.unwind.maps = progs__map(s->progs, "uw_maps");
+	o.maps.unwind.procs = progs__map(s->progs, "uw_procs");
+	o.maps.known = progs__map(s->progs, "uw_known");
+	o.maps.ends = progs__map(s->progs, "uw_ends");
+	o.maps.py_procs = progs__map(s->progs, "py_procs");
+	o.maps.py_known = progs__map(s->progs, "py_known");
+	o.maps.py_ends = progs__map(s->progs, "py_ends");
+	if (c->c)
+		o.cache = open_cache();
+	s->cfg.stacks = (c->c ? MT_STACKS_C : 0) | (c->python ? MT_STACKS_PY : 0);
+	s->cfg.c_frames = c->c_depth ? MT_MIN(c->c_depth, MT_UW_MAX_FRAMES) : MT_UW_MAX_FRAMES;
+	s->cfg.py_frames =
+		c->python_depth ? MT_MIN(c->python_depth, MT_PY_DEPTH) : MT_PY_DEPTH;
+	return stacks__new(&o, &s->stacks);
+}
+
+void callstack__targets(struct session *s)
+{
+	uint32_t key, *prev = NULL;
+
+	if (!s->stacks)
+		return;
+	/* With -a there are none: those that have a library of interest, as they are found. */
+	while (!bpf_map_get_next_key(s->targets_fd, prev, &key)) {
+		prev = &key;
+		stacks__process(s->stacks, (pid_t)key);
+	}
+}
+
+void callstack__wait(struct session *s)
+{
+	struct stacks_stats st;
+	uint64_t t0 = clock__boot();
+
+	if (!s->stacks)
+		return;
+	if (!stacks__wait(s->stacks, TABLES_MS))
+		pr_warn("unwind tables are still being made after %d s: stacks of code without them "
+			"are cut until they are there",
+			TABLES_MS / 1000);
+	stacks__stats(s->stacks, &st);
+	if (s->opts.stacks.c)
+		pr_info("unwind tables: %u of %u files, %.1f M rows, %u from the cache, in %.0f ms",
+			st.unwind.tables, st.unwind.files, (double)st.unwind.rows / 1e6,
+			st.unwind.cached, (double)(clock__boot() - t0) / 1e6);
+}
+
+/* What cannot wait for its time. */
+static void on_early(void *ctx, const void *rec, size_t size)
+{
+	const struct mt_hdr *h = rec;
+	struct session *s = ctx;
+
+	switch (h->type) {
+	case MT_REC_STACK:
+	case MT_REC_PYSTACK:
+		if (s->stacks && stacks__define(s->stacks, rec, size))
+			s->stacks_bad++;
+		break;
+	case MT_REC_EXEC:
+		if (s->stacks)
+			stacks__gone(s->stacks, (pid_t)h->tgid);
+		/* fallthrough */
+	case MT_REC_FORK:
+		if (s->stacks)
+			stacks__process(s->stacks, (pid_t)h->tgid);
+		break;
+	case MT_REC_EXIT:
+		if (s->stacks)
+			stacks__gone(s->stacks, (pid_t)h->tgid);
+		break;
+	}
+}
+
+void callstack__early(struct session *s)
+{
+	drain__early(s->drain, on_early, s);
+	if (s->stacks)
+		stacks__tick(s->stacks);
+}
+
+void callstack__mapped(struct session *s, pid_t pid)
+{
+	if (s->stacks)
+		stacks__process(s->stacks, pid);
+}
+
+void callstack__cells(void *ctx, struct row *r)
+{
+	struct session *s = ctx;
+	struct mt_refs refs = { r->stack_c, r->stack_py };
+	struct stack_cells cells;
+
+	if (!s->stacks)
+		return;
+	stacks__cells(s->stacks, r->pid, r->start, &refs, &cells);
+	r->cell_py = cells.python;
+	r->cell_py_len = cells.python_len;
+	r->cell_c = cells.c;
+	r->cell_c_len = cells.c_len;
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the summary says of call stacks: how many, how complete, why not. */
+#include <cJSON.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/session.h"
+#include "symbol/stacks.h"
+
+/* Of 100, rounded down: a stack that is missing must be seen. */
+static double percent(uint64_t part, uint64_t whole)
+{
+	return whole ? (double)(part * 10000 / whole) / 100 : 100;
+}
+
+static void print_c(const struct stacks_stats *st, bool limited, FILE *f)
+{
+	uint64_t all = st->unsent, complete = 0;
+	unsigned int i;
+
+	for (i = 1; i < MT_END_MAX; i++) {
+		all += st->ends[i];
+		if (stack_end__complete(i) || (limited && i == MT_END_DEEP))
+			complete += st->ends[i];
+	}
+	fprintf(f, "  C stacks: %" PRIu64 ", %.2f %% complete%s; %" PRIu64 " different ones\n", all,
+		percent(complete, all), limited ? " or as deep as asked for" : "", st->kept);
+	for (i = 1; i < MT_END_MAX; i++)
+		if (st->ends[i] && !stack_end__complete(i) && !(limited && i == MT_END_DEEP))
+			fprintf(f, "    cut, %s: %" PRIu64 "\n", stack_end__text(i), st->ends[i]);
+	if (st->unsent)
+		fprintf(f, "    lost, no room in the ring: %" PRIu64 "\n", st->unsent);
+	if (st->guessed)
+		fprintf(f, "    with frames by frame pointers, without tables: %" PRIu64 " of the "
+			   "different ones\n",
+			st->guessed);
+	if (st->unwind.evicted || st->unwind.no_room || st->unwind.procs_lost)
+		fprintf(f, "    unwind tables without room: %u files, %u taken away; %u processes\n",
+			st->unwind.no_room, st->unwind.evicted, st->unwind.procs_lost);
+}
+
+static void print_python(const struct stacks_stats *st, bool limited, FILE *f)
+{
+	uint64_t all = st->py_unsent, have = 0;
+	unsigned int i;
+
+	for (i = 0; i < MT_PY_WHY_MAX; i++) {
+		all += st->py[i];
+		if (i == MT_PY_OK || (limited && i == MT_PY_TOO_DEEP))
+			have += st->py[i];
+	}
+	fprintf(f, "  Python stacks: %" PRIu64 " of %" PRIu64 " events%s; %" PRIu64
+		   " different ones\n",
+		have, all, limited ? ", as deep as asked for" : "", st->py_kept);
+	for (i = 1; i < MT_PY_WHY_MAX; i++)
+		if (st->py[i] && !(limited && i == MT_PY_TOO_DEEP))
+			fprintf(f, "    %s, %s: %" PRIu64 "\n",
+				i == MT_PY_UNREADABLE || i == MT_PY_TOO_DEEP ? "cut" : "none",
+				python__reason(i), st->py[i]);
+	if (st->py_unsent)
+		fprintf(f, "    lost, no room in the ring: %" PRIu64 "\n", st->py_unsent);
+	if (st->unnamed)
+		fprintf(f, "    frames without a name: %" PRIu64 "\n", st->unnamed);
+}
+
+void callstack__print(struct session *s, FILE *f)
+{
+	struct stacks_stats st;
+
+	if (!s->stacks) {
+		fprintf(f, "  stacks: %s\n", s->no_stacks ? s->no_stacks : "none asked for");
+		return;
+	}
+	stacks__stats(s->stacks, &st);
+	if (s->opts.stacks.c)
+		print_c(&st, s->opts.stacks.c_depth, f);
+	if (s->opts.stacks.python)
+		print_python(&st, s->opts.stacks.python_depth, f);
+	if (st.collisions || st.unknown || s->stacks_bad)
+		fprintf(f, "    shown as NA: %" PRIu64 " cells; stacks with the hash of another: %" PRIu64
+			   ", malformed %" PRIu64 "\n",
+			st.unknown, st.collisions, s->stacks_bad);
+	fprintf(f, "    kept: %s, %s of names; %" PRIu64 " given up\n", cli__bytes(st.bytes),
+		cli__bytes(st.symbols.bytes), st.evicted);
+}
+
+static void add(cJSON *o, const char *name, uint64_t v)
+{
+	char buf[24];
+
+	snprintf(buf, sizeof(buf), "%" PRIu64, v);
+	cJSON_AddRawToObject(o, name, buf);
+}
+
+void callstack__json(struct session *s, cJSON *top)
+{
+	cJSON *o = cJSON_AddObjectToObject(top, "stacks"), *cut;
+	struct stacks_stats st;
+	uint64_t complete = 0;
+	unsigned int i;
+
+	if (!s->stacks) {
+		if (s->no_stacks)
+			cJSON_AddStringToObject(o, "why", s->no_stacks);
+		return;
+	}
+	stacks__stats(s->stacks, &st);
+	for (i = 1; i < MT_END_MAX; i++)
+		complete += stack_end__complete(i) ? st.ends[i] : 0;
+	add(o, "c_complete", complete);
+	cut = cJSON_AddObjectToObject(o, "c_cut");
+	for (i = 1; i < MT_END_MAX; i++)
+		if (st.ends[i] && !stack_end__complete(i))
+			add(cut, stack_end__text(i), st.ends[i]);
+	add(o, "c_lost", st.unsent);
+	add(o, "c_different", st.kept);
+	add(o, "c_guessed", st.guessed);
+	add(o, "python", st.py[MT_PY_OK]);
+	cut = cJSON_AddObjectToObject(o, "python_not");
+	for (i = 1; i < MT_PY_WHY_MAX; i++)
+		if (st.py[i])
+			add(cut, python__reason(i), st.py[i]);
+	add(o, "python_lost", st.py_unsent);
+	add(o, "python_different", st.py_kept);
+	add(o, "python_unnamed", st.unnamed);
+	add(o, "unknown_cells", st.unknown);
+	add(o, "collisions", st.collisions);
+	add(o, "given_up", st.evicted);
+	add(o, "malformed", s->stacks_bad);
+	add(o, "kept_bytes", st.bytes);
+	add(o, "name_bytes", st.symbols.bytes);
+	add(o, "unwind_rows", st.unwind.rows);
+	add(o, "unwind_files", st.unwind.tables);
+	add(o, "unwind_cached", st.unwind.cached);
+	add(o, "unwind_evicted", st.unwind.evicted);
+}

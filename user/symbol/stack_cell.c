@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The cells of a stack, in the vendor's form (msleaks.md 3.6); why it is cut stands behind it. */
+#include <string.h>
+#include <unistd.h>
+
+#include "symbol/stacks_internal.h"
+
+const char *stack_end__text(unsigned int end)
+{
+	static const char *const words[MT_END_MAX] = {
+		[MT_END_NOT] = "not walked",
+		[MT_END_ROOT] = "complete",
+		[MT_END_ZERO] = "complete",
+		[MT_END_ENTRY] = "complete",
+		[MT_END_DEEP] = "more frames than asked for",
+		[MT_END_NOMAP] = "an address in no known mapping",
+		[MT_END_ANON] = "code without a file",
+		[MT_END_NOTABLE] = "no unwind rows for its file yet",
+		[MT_END_NOROW] = "an address that its file does not describe",
+		[MT_END_RULE] = "a rule that is not understood",
+		[MT_END_REG] = "a register that is not known any more",
+		[MT_END_FAULT] = "stack that cannot be read",
+		[MT_END_LOOP] = "a frame that is not above the one before",
+		[MT_END_NOPROC] = "the process is not known yet",
+		[MT_END_ROOM] = "no memory for the thread",
+	};
+
+	return end < MT_END_MAX && words[end] ? words[end] : "unknown";
+}
+
+/* What symbols needs of a file, when one of its names is wanted for the first time. */
+static void meet_file(struct stacks *s, struct sfile *f)
+{
+	struct debug_search where = { .pid = f->pid };
+
+	if (f->fd < 0)
+		return;
+	f->known = symbols__add(s->symbols, f->fd, f->path, &where, &f->id) >= 0;
+	close(f->fd);
+	f->fd = -1;
+}
+
+/* Where the process has it: address in the process less the one in the file. */
+static bool bias_of(const struct sproc *p, uint32_t file, uint64_t vaddr, uint64_t *bias)
+{
+	bool found = false;
+	uint32_t i;
+
+	for (i = 0; p && i < p->n_maps; i++) {
+		const struct mt_uw_map *m = &p->maps[i];
+
+		if (m->file != file)
+			continue;
+		if (!found)
+			*bias = m->bias;
+		found = true;
+		if (vaddr + m->bias >= m->start && vaddr + m->bias <= m->end) {
+			*bias = m->bias;
+			break;
+		}
+	}
+	return found;
+}
+
+static void put_frame(struct stacks *s, const struct sproc *p, uint64_t frame, struct strbuf *sb)
+{
+	struct cell_frame c = { 0 };
+	struct symbol_name name;
+	uint32_t no = (frame & ~(MT_FRAME_RAW | MT_FRAME_EXACT)) >> MT_FRAME_FILE_SHIFT;
+	uint64_t at = frame & MT_FRAME_ADDR, exact = frame & MT_FRAME_EXACT ? 0 : 1;
+	struct sfile *f;
+
+	if (frame & MT_FRAME_RAW || !no || no > s->n_files) {
+		c.pc = frame & ((1ULL << 56) - 1);
+		cell__frame(sb, &c);
+		return;
+	}
+	f = &s->files[no - 1];
+	c.module = f->path;
+	/* Of a process that nobody could look at: at least where in the file. */
+	bias_of(p, no, at, &c.bias);
+	c.pc = at + c.bias;
+	meet_file(s, f);
+	/* A call may be the last instruction of its function (R30). */
+	if (f->known && !symbols__name(s->symbols, &f->id, at - exact, &name) && name.name) {
+		c.name = s->opts.mangled ? name.name : name.pretty;
+		c.start = name.start;
+	}
+	cell__frame(sb, &c);
+}
+
+void stack_cell__c(struct stacks *s, const struct sproc *p, const struct kept *k, struct strbuf *sb)
+{
+	uint32_t i, n = k->n;
+
+	if (s->opts.c_depth && n > s->opts.c_depth)
+		n = s->opts.c_depth;
+	for (i = 0; i < n; i++)
+		put_frame(s, p, k->frames[i], sb);
+	if (n == k->n && !s->opts.plain && !stack_end__complete(k->end))
+		strbuf__printf(sb, "(cut: %s)\n", stack_end__text(k->end));
+}
+
+void stack_cell__python(struct stacks *s, const struct kept *k, struct strbuf *sb)
+{
+	uint32_t i, n = k->n;
+
+	if (s->opts.python_depth && n > s->opts.python_depth)
+		n = s->opts.python_depth;
+	for (i = 0; i < n; i++) {
+		strbuf__puts(sb, k->lines[i] ? s->store.lines[k->lines[i] - 1] : "NA");
+		strbuf__puts(sb, "\n");
+	}
+	if (n == k->n && !s->opts.plain && k->end)
+		strbuf__printf(sb, "(cut: %s)\n", python__reason(k->end));
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Stacks by their hash, each once, within a bound: two generations, of which the
+ * older one goes when the younger one has half of the room; what is still in use
+ * has become young before.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "symbol/stacks_internal.h"
+
+static struct hkey key_of(uint64_t hash, bool python)
+{
+	return (struct hkey){ hash, python };
+}
+
+static size_t size_of(bool python, uint32_t n)
+{
+	return sizeof(struct kept) + n * (python ? sizeof(uint32_t) : sizeof(uint64_t));
+}
+
+static void forget(struct stack_store *s, struct kept *k)
+{
+	s->n[k->key.b]--;
+	if (!k->key.b) {
+		s->frames -= k->n;
+		s->guessed -= k->guessed > 0;
+	}
+	s->evicted++;
+	free(k);
+}
+
+/* All that is old goes, all that is young is old. */
+static void age(struct stack_store *s)
+{
+	struct hmap young = { 0 };
+	size_t pos = 0;
+	struct hkey key;
+	uint64_t v;
+
+	while (hmap__next(&s->by_hash, &pos, &key, &v)) {
+		struct kept *k = (struct kept *)(uintptr_t)v;
+		uint64_t *to = k->young ? hmap__put(&young, key, NULL) : NULL;
+
+		if (!to) {
+			forget(s, k);
+			continue;
+		}
+		k->young = false;
+		*to = v;
+	}
+	hmap__free(&s->by_hash);
+	s->by_hash = young;
+	s->old_bytes = s->bytes;
+	s->bytes = 0;
+}
+
+static void touch(struct stack_store *s, struct kept *k)
+{
+	size_t size = size_of(k->key.b, k->n);
+
+	if (k->young)
+		return;
+	k->young = true;
+	s->old_bytes -= size;
+	s->bytes += size;
+}
+
+struct kept *stack_store__find(struct stack_store *s, uint64_t hash, bool python)
+{
+	uint64_t *v = hmap__get(&s->by_hash, key_of(hash, python));
+	struct kept *k = v ? (struct kept *)(uintptr_t)*v : NULL;
+
+	if (k)
+		touch(s, k);
+	return k;
+}
+
+struct kept *stack_store__add(struct stack_store *s, const uint64_t hash[2], bool python,
+			      uint32_t n, int *err)
+{
+	struct kept *k = stack_store__find(s, hash[0], python);
+	uint64_t *v;
+
+	if (k) {
+		*err = -EEXIST;
+		if (k->verify != hash[1])
+			s->collisions++;
+		return NULL;
+	}
+	*err = -ENOMEM;
+	if (s->bytes + size_of(python, n) > s->max_bytes / 2)
+		age(s);
+	k = calloc(1, size_of(python, n));
+	v = k ? hmap__put(&s->by_hash, key_of(hash[0], python), NULL) : NULL;
+	if (!v) {
+		free(k);
+		return NULL;
+	}
+	*v = (uint64_t)(uintptr_t)k;
+	k->key = key_of(hash[0], python);
+	k->verify = hash[1];
+	k->n = (uint16_t)n;
+	k->young = true;
+	s->bytes += size_of(python, n);
+	s->n[python]++;
+	if (!python)
+		s->frames += n;
+	*err = 0;
+	return k;
+}
+
+uint32_t stack_store__line(struct stack_store *s, const char *text, size_t len)
+{
+	struct hkey k = { hash__bytes(text, len, 5), hash__bytes(text, len, 6) };
+	uint64_t *v = hmap__get(&s->by_line, k);
+	char *copy;
+
+	if (v)
+		return (uint32_t)*v;
+	if (s->n_lines == s->cap_lines) {
+		uint32_t cap = s->cap_lines ? s->cap_lines * 2 : 1024;
+		void *more = realloc(s->lines, cap * sizeof(*s->lines));
+
+		if (!more)
+			return 0;
+		s->lines = more;
+		s->cap_lines = cap;
+	}
+	copy = strndup(text, len);
+	v = copy ? hmap__put(&s->by_line, k, NULL) : NULL;
+	if (!v) {
+		free(copy);
+		return 0;
+	}
+	s->lines[s->n_lines++] = copy;
+	*v = s->n_lines;
+	return s->n_lines;
+}
+
+void stack_store__free(struct stack_store *s)
+{
+	size_t pos = 0;
+	struct hkey key;
+	uint64_t v;
+	uint32_t i;
+
+	while (hmap__next(&s->by_hash, &pos, &key, &v))
+		free((struct kept *)(uintptr_t)v);
+	hmap__free(&s->by_hash);
+	hmap__free(&s->by_line);
+	for (i = 0; i < s->n_lines; i++)
+		free(s->lines[i]);
+	free(s->lines);
+}

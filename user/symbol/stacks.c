@@ -1,0 +1,677 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Processes whose stacks are walked, the stacks they send, the cells that show them. */
+#include "symbol/stacks_internal.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "target/target.h"
+
+#define TEXTS_MAX (64u << 20)
+#define STACKS_MAX (256u << 20)
+/* An event is handed out 0.8 s after it happened: names may be waited for that long. */
+#define PATIENCE_NS 700000000ULL
+#define RETRY_NS 200000000ULL
+
+/* ---- the sink: to the kernel, and what we keep of it ---- */
+
+static int put_chunk(void *ctx, uint32_t no, const struct mt_uw_chunk *c)
+{
+	struct stacks *s = ctx;
+
+	return s->maps_sink.chunk(s->maps_sink.ctx, no, c);
+}
+
+static int put_pages(void *ctx, uint32_t first, const struct mt_uw_page *p, uint32_t n)
+{
+	struct stacks *s = ctx;
+
+	return s->maps_sink.pages(s->maps_sink.ctx, first, p, n);
+}
+
+static int put_rules(void *ctx, uint32_t first, const struct mt_uw_rule *r, uint32_t n)
+{
+	struct stacks *s = ctx;
+
+	return s->maps_sink.rules(s->maps_sink.ctx, first, r, n);
+}
+
+static int put_maps(void *ctx, uint32_t first, const struct mt_uw_map *m, uint32_t n)
+{
+	struct stacks *s = ctx;
+
+	free(s->fresh_maps);
+	s->n_fresh = 0;
+	s->fresh_maps = malloc(n * sizeof(*m) + 1);
+	if (!s->fresh_maps)
+		return -ENOMEM;
+	memcpy(s->fresh_maps, m, n * sizeof(*m));
+	s->n_fresh = n;
+	return s->maps_sink.maps(s->maps_sink.ctx, first, m, n);
+}
+
+static int put_proc(void *ctx, pid_t pid, const struct mt_uw_proc *p)
+{
+	struct stacks *s = ctx;
+
+	return s->maps_sink.proc(s->maps_sink.ctx, pid, p);
+}
+
+static void on_file(void *ctx, uint32_t no, int fd, const char *path)
+{
+	struct stacks *s = ctx;
+	struct sfile *f;
+
+	pthread_mutex_lock(&s->lock);
+	if (no > s->cap_files) {
+		uint32_t cap = no + 256;
+		void *more = realloc(s->files, cap * sizeof(*s->files));
+
+		if (!more)
+			goto out;
+		s->files = more;
+		s->cap_files = cap;
+	}
+	while (s->n_files < no)
+		s->files[s->n_files++] = (struct sfile){ .fd = -1 };
+	f = &s->files[no - 1];
+	f->path = strdup(path);
+	f->fd = dup(fd);
+	f->pid = s->reading;
+out:
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- the thread that reads processes ---- */
+
+struct sproc *stacks__proc(struct stacks *s, uint32_t tgid, uint32_t start)
+{
+	uint64_t *v = hmap__get(&s->by_proc, (struct hkey){ tgid, start });
+
+	return v ? s->procs[*v - 1] : NULL;
+}
+
+static struct sproc *proc_of(struct stacks *s, pid_t pid, uint32_t start)
+{
+	struct sproc *p = stacks__proc(s, (uint32_t)pid, start);
+	uint64_t *v;
+	void *more;
+
+	if (p)
+		return p;
+	more = realloc(s->procs, (s->n_procs + 1) * sizeof(*s->procs));
+	if (!more)
+		return NULL;
+	s->procs = more;
+	p = calloc(1, sizeof(*p));
+	v = p ? hmap__put(&s->by_proc, (struct hkey){ (uint64_t)pid, start }, NULL) : NULL;
+	if (!v) {
+		free(p);
+		return NULL;
+	}
+	p->pid = pid;
+	p->start = start;
+	p->why = MT_PY_NOT_READY;
+	s->procs[s->n_procs++] = p;
+	*v = s->n_procs;
+	return p;
+}
+
+/* The interpreter, and what the programs need of it. */
+static struct python *open_python(struct stacks *s, pid_t pid)
+{
+	const struct mt_py_offsets *o;
+	struct python *py;
+	uint32_t key = (uint32_t)pid;
+
+	if (!s->opts.python || python__open(pid, &py))
+		return NULL;
+	o = python__offsets(py);
+	if (bpf_map_update_elem(s->opts.maps.py_procs, &key, o, BPF_ANY))
+		pr_debug("pid %d: its interpreter cannot be shown to the programs: %s", (int)pid,
+			 strerror(errno));
+	pr_debug("pid %d: %s", (int)pid, python__text(py));
+	return py;
+}
+
+static bool python_settled(unsigned int why)
+{
+	return why != MT_PY_NOT_READY && why != MT_PY_NO_INTERPRETER && why != MT_PY_UNVERIFIED;
+}
+
+static void read_process(struct stacks *s, pid_t pid)
+{
+	struct python *py = NULL, *old = NULL;
+	bool want_python = false;
+	struct mt_uw_map *maps;
+	struct sproc *p;
+	uint32_t start;
+	int err = 0;
+
+	if (proc__start(pid, &start))
+		return;
+	s->reading = pid;
+	if (s->opts.c)
+		err = unwind_store__process(s->unwind, pid);
+	if (err)
+		pr_debug("pid %d: its mappings cannot be read: %s", (int)pid, strerror(-err));
+	pthread_mutex_lock(&s->lock);
+	p = stacks__proc(s, (uint32_t)pid, start);
+	want_python = s->opts.python && (!p || !p->py || !python_settled(p->why));
+	pthread_mutex_unlock(&s->lock);
+	if (want_python)
+		py = open_python(s, pid);
+	pthread_mutex_lock(&s->lock);
+	p = proc_of(s, pid, start);
+	maps = s->fresh_maps;
+	if (p && !err && maps) {
+		free(p->maps);
+		p->maps = maps;
+		p->n_maps = s->n_fresh;
+		s->fresh_maps = NULL;
+	}
+	if (p) {
+		p->read = true;
+		p->gone = false;
+		if (py) {
+			old = p->py;
+			p->py = py;
+			p->why = python__why(py);
+			py = NULL;
+		}
+	}
+	if (s->unwind)
+		unwind_store__stats(s->unwind, &s->unwind_stats);
+	pthread_mutex_unlock(&s->lock);
+	python__close(old);
+	python__close(py);
+}
+
+static void forget_process(struct stacks *s, pid_t pid)
+{
+	uint32_t key = (uint32_t)pid;
+
+	if (s->unwind)
+		unwind_store__forget(s->unwind, pid);
+	if (s->opts.python)
+		bpf_map_delete_elem(s->opts.maps.py_procs, &key);
+}
+
+static bool take(pid_t *list, size_t *n, pid_t *out)
+{
+	if (!*n)
+		return false;
+	*out = list[0];
+	memmove(list, list + 1, --*n * sizeof(*list));
+	return true;
+}
+
+static void *run(void *arg)
+{
+	struct stacks *s = arg;
+	pid_t pid;
+
+	pthread_mutex_lock(&s->lock);
+	while (!s->stop) {
+		bool ended = take(s->ended, &s->n_ended, &pid);
+
+		if (!ended && !take(s->queue, &s->n_queue, &pid)) {
+			s->busy = false;
+			pthread_cond_broadcast(&s->idle);
+			pthread_cond_wait(&s->wake, &s->lock);
+			continue;
+		}
+		s->busy = true;
+		pthread_mutex_unlock(&s->lock);
+		if (ended)
+			forget_process(s, pid);
+		else
+			read_process(s, pid);
+		pthread_mutex_lock(&s->lock);
+	}
+	pthread_mutex_unlock(&s->lock);
+	return NULL;
+}
+
+static void ask(struct stacks *s, pid_t **list, size_t *n, size_t *cap, pid_t pid)
+{
+	size_t i;
+
+	for (i = 0; i < *n; i++)
+		if ((*list)[i] == pid)
+			return;
+	if (*n == *cap) {
+		size_t more = *cap ? *cap * 2 : 64;
+		void *p = realloc(*list, more * sizeof(pid_t));
+
+		if (!p)
+			return;
+		*list = p;
+		*cap = more;
+	}
+	(*list)[(*n)++] = pid;
+	s->busy = true;
+	pthread_cond_signal(&s->wake);
+}
+
+void stacks__process(struct stacks *s, pid_t pid)
+{
+	pthread_mutex_lock(&s->lock);
+	ask(s, &s->queue, &s->n_queue, &s->cap_queue, pid);
+	pthread_mutex_unlock(&s->lock);
+}
+
+void stacks__gone(struct stacks *s, pid_t pid)
+{
+	size_t i;
+
+	pthread_mutex_lock(&s->lock);
+	for (i = 0; i < s->n_procs; i++)
+		if (s->procs[i]->pid == pid) {
+			s->procs[i]->gone = true;
+			s->procs[i]->why = MT_PY_NOT_READY;
+			s->procs[i]->tries = 0;
+		}
+	ask(s, &s->ended, &s->n_ended, &s->cap_ended, pid);
+	pthread_mutex_unlock(&s->lock);
+}
+
+bool stacks__wait(struct stacks *s, unsigned int ms)
+{
+	struct timespec t;
+	bool done;
+	int err = 0;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	t.tv_sec += ms / 1000;
+	t.tv_nsec += ms % 1000 * 1000000L;
+	if (t.tv_nsec >= 1000000000L) {
+		t.tv_sec++;
+		t.tv_nsec -= 1000000000L;
+	}
+	pthread_mutex_lock(&s->lock);
+	while ((s->busy || s->n_queue) && !err)
+		err = pthread_cond_timedwait(&s->idle, &s->lock, &t);
+	done = !s->busy && !s->n_queue;
+	pthread_mutex_unlock(&s->lock);
+	return done;
+}
+
+/* ---- what the programs send ---- */
+
+static int define_c(struct stacks *s, const struct mt_stack *r, size_t size)
+{
+	const uint64_t *frames = (const uint64_t *)(r + 1);
+	struct kept *k;
+	int err;
+
+	if (!r->n || r->n > MT_UW_MAX_FRAMES || size < sizeof(*r) + r->n * sizeof(*frames) ||
+	    r->end >= MT_END_MAX)
+		return -EBADMSG;
+	k = stack_store__add(&s->store, (const uint64_t *)r->hash, false, r->n, &err);
+	if (!k)
+		return err == -EEXIST ? 0 : err;
+	k->end = r->end;
+	k->guessed = r->guessed;
+	s->store.guessed += r->guessed > 0;
+	memcpy(k->frames, frames, r->n * sizeof(*frames));
+	return 0;
+}
+
+static uint32_t line_of(struct stacks *s, struct python *py, const struct mt_py_frame *f)
+{
+	struct python_name name;
+
+	if (!py || python__name(py, f, &name)) {
+		s->unnamed++;
+		return 0;
+	}
+	strbuf__reset(&s->sb2);
+	if (name.line)
+		strbuf__printf(&s->sb2, "%s(%d): %s", name.file, name.line, name.name);
+	else
+		strbuf__printf(&s->sb2, "%s(NA): %s", name.file, name.name);
+	return stack_store__line(&s->store, s->sb2.data, s->sb2.len);
+}
+
+/* With the lock held. *later: the process has not been read yet. */
+static int define_python(struct stacks *s, const struct mt_pywalk *r, size_t size, bool *later)
+{
+	struct sproc *p = stacks__proc(s, r->h.tgid, r->h.start);
+	struct kept *k;
+	uint32_t i;
+	int err;
+
+	if (!r->s.n || r->s.n > MT_PY_DEPTH || r->s.why >= MT_PY_WHY_MAX ||
+	    size < offsetof(struct mt_pywalk, s.frame) + r->s.n * sizeof(r->s.frame[0]))
+		return -EBADMSG;
+	if (*later && (!p || !p->read || !p->py))
+		return -EAGAIN;
+	*later = false;
+	k = stack_store__add(&s->store, (const uint64_t *)r->hash, true, r->s.n, &err);
+	if (!k)
+		return err == -EEXIST ? 0 : err;
+	k->end = (uint8_t)r->s.why;
+	for (i = 0; i < r->s.n; i++)
+		k->lines[i] = line_of(s, p ? p->py : NULL, &r->s.frame[i]);
+	return 0;
+}
+
+static int wait_for_names(struct stacks *s, const void *rec, size_t size)
+{
+	struct waiting *w;
+
+	if (s->n_waiting == s->cap_waiting) {
+		size_t cap = s->cap_waiting ? s->cap_waiting * 2 : 64;
+		void *more = realloc(s->waiting, cap * sizeof(*s->waiting));
+
+		if (!more)
+			return -ENOMEM;
+		s->waiting = more;
+		s->cap_waiting = cap;
+	}
+	w = &s->waiting[s->n_waiting];
+	w->rec = malloc(size);
+	if (!w->rec)
+		return -ENOMEM;
+	memcpy(w->rec, rec, size);
+	w->size = size;
+	w->until = clock__boot() + PATIENCE_NS;
+	s->n_waiting++;
+	return 0;
+}
+
+int stacks__define(struct stacks *s, const void *rec, size_t size)
+{
+	const struct mt_hdr *h = rec;
+	bool later = true;
+	int err;
+
+	if (size < sizeof(*h) || h->size > size)
+		return -EBADMSG;
+	size = h->size;
+	if (h->type == MT_REC_STACK)
+		return size < sizeof(struct mt_stack) ? -EBADMSG : define_c(s, rec, size);
+	if (h->type != MT_REC_PYSTACK || size < offsetof(struct mt_pywalk, s.frame))
+		return -EBADMSG;
+	pthread_mutex_lock(&s->lock);
+	err = define_python(s, rec, size, &later);
+	pthread_mutex_unlock(&s->lock);
+	return err == -EAGAIN ? wait_for_names(s, rec, size) : err;
+}
+
+static void name_waiting(struct stacks *s)
+{
+	uint64_t now = clock__boot();
+	size_t i, kept = 0;
+
+	pthread_mutex_lock(&s->lock);
+	for (i = 0; i < s->n_waiting; i++) {
+		struct waiting *w = &s->waiting[i];
+		bool later = w->until > now;
+
+		if (define_python(s, w->rec, w->size, &later) == -EAGAIN)
+			s->waiting[kept++] = *w;
+		else
+			free(w->rec);
+	}
+	s->n_waiting = kept;
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* Interpreters that were starting when they were looked at. */
+static void retry(struct stacks *s, uint64_t now)
+{
+	size_t i;
+
+	pthread_mutex_lock(&s->lock);
+	for (i = 0; i < s->n_procs; i++) {
+		struct sproc *p = s->procs[i];
+
+		if (p->gone || !p->read || now < p->next_try ||
+		    (p->why != MT_PY_NOT_READY && p->why != MT_PY_UNVERIFIED))
+			continue;
+		/* An interpreter starts in milliseconds or never. */
+		p->next_try = now + (RETRY_NS << MT_MIN(p->tries++, 8u));
+		ask(s, &s->queue, &s->n_queue, &s->cap_queue, p->pid);
+	}
+	pthread_mutex_unlock(&s->lock);
+}
+
+void stacks__tick(struct stacks *s)
+{
+	uint64_t now = clock__boot();
+
+	if (s->n_waiting)
+		name_waiting(s);
+	if (!s->opts.python || now - s->retried < RETRY_NS / 8)
+		return;
+	s->retried = now;
+	retry(s, now);
+}
+
+/* ---- cells ---- */
+
+static void forget_texts(struct stacks *s)
+{
+	size_t pos = 0;
+	struct hkey k;
+	uint64_t v;
+
+	while (hmap__next(&s->texts, &pos, &k, &v)) {
+		struct text *t = (struct text *)(uintptr_t)v;
+
+		free(t->data);
+		free(t);
+	}
+	hmap__free(&s->texts);
+	s->text_bytes = 0;
+}
+
+static struct text *make_text(struct stacks *s, const struct sproc *p, const struct kept *k,
+			      bool python)
+{
+	struct text *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return NULL;
+	strbuf__reset(&s->sb);
+	if (python)
+		stack_cell__python(s, k, &s->sb);
+	else
+		stack_cell__c(s, p, k, &s->sb);
+	t->data = malloc(s->sb.len + 1);
+	if (!t->data || s->sb.failed) {
+		s->sb.failed = false;
+		free(t->data);
+		free(t);
+		return NULL;
+	}
+	memcpy(t->data, s->sb.data, s->sb.len);
+	t->len = s->sb.len;
+	s->text_bytes += t->len + sizeof(*t) + 32;
+	return t;
+}
+
+/* The text of a stack in a process; NULL: it is not known. */
+static const struct text *text_of(struct stacks *s, uint32_t tgid, uint32_t start, uint64_t hash,
+				  bool python)
+{
+	struct hkey key = { hash ^ python, (uint64_t)tgid << 32 | start };
+	const struct kept *k;
+	uint64_t *v;
+
+	if (!hash)
+		return NULL;
+	v = hmap__get(&s->texts, key);
+	if (v)
+		return (const struct text *)(uintptr_t)*v;
+	k = stack_store__find(&s->store, hash, python);
+	if (!k) {
+		s->unknown++;
+		return NULL;
+	}
+	v = hmap__put(&s->texts, key, NULL);
+	if (!v)
+		return NULL;
+	*v = (uint64_t)(uintptr_t)make_text(s, stacks__proc(s, tgid, start), k, python);
+	if (!*v)
+		hmap__del(&s->texts, key, NULL);
+	v = hmap__get(&s->texts, key);
+	return v ? (const struct text *)(uintptr_t)*v : NULL;
+}
+
+static void show(const struct text *t, const char **p, size_t *n)
+{
+	*p = t ? t->data : "NA";
+	*n = t ? t->len : 2;
+}
+
+void stacks__cells(struct stacks *s, uint32_t tgid, uint32_t start, const struct mt_refs *refs,
+		   struct stack_cells *out)
+{
+	memset(out, 0, sizeof(*out));
+	if (s->text_bytes > TEXTS_MAX)
+		forget_texts(s);
+	pthread_mutex_lock(&s->lock);
+	if (s->opts.python)
+		show(text_of(s, tgid, start, refs->py, true), &out->python, &out->python_len);
+	if (s->opts.c)
+		show(text_of(s, tgid, start, refs->c, false), &out->c, &out->c_len);
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- account ---- */
+
+static uint64_t sum_of(int fd, uint32_t key)
+{
+	uint64_t sum = 0, *v;
+	int n = libbpf_num_possible_cpus(), i;
+
+	v = n > 0 ? calloc((size_t)n, sizeof(*v)) : NULL;
+	if (v && fd >= 0 && !bpf_map_lookup_elem(fd, &key, v))
+		for (i = 0; i < n; i++)
+			sum += v[i];
+	free(v);
+	return sum;
+}
+
+void stacks__stats(struct stacks *s, struct stacks_stats *out)
+{
+	uint32_t i;
+
+	memset(out, 0, sizeof(*out));
+	if (s->opts.c) {
+		for (i = 1; i < MT_END_MAX; i++)
+			out->ends[i] = sum_of(s->opts.maps.ends, i);
+		out->unsent = sum_of(s->opts.maps.ends, MT_END_NOT);
+	}
+	if (s->opts.python) {
+		for (i = 0; i < MT_PY_WHY_MAX; i++)
+			out->py[i] = sum_of(s->opts.maps.py_ends, i);
+		out->py_unsent = sum_of(s->opts.maps.py_ends, MT_PY_WHY_MAX);
+	}
+	out->kept = s->store.n[0];
+	out->py_kept = s->store.n[1];
+	out->frames = s->store.frames;
+	out->guessed = s->store.guessed;
+	out->collisions = s->store.collisions;
+	out->evicted = s->store.evicted;
+	out->unknown = s->unknown;
+	out->unnamed = s->unnamed;
+	out->bytes = s->store.bytes + s->store.old_bytes + s->text_bytes;
+	symbols__stats(s->symbols, &out->symbols);
+	pthread_mutex_lock(&s->lock);
+	out->unwind = s->unwind_stats;
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- */
+
+int stacks__new(const struct stacks_opts *o, struct stacks **out)
+{
+	struct stacks *s = calloc(1, sizeof(*s));
+	struct unwind_sink sink = { s, put_chunk, put_pages, put_rules, put_maps, put_proc, on_file };
+	struct symbols_opts names = { 0 };
+	int err = 0;
+
+	*out = NULL;
+	if (!s)
+		return -ENOMEM;
+	s->opts = *o;
+	s->store.max_bytes = o->max_bytes ? o->max_bytes : STACKS_MAX;
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->wake, NULL);
+	pthread_cond_init(&s->idle, NULL);
+	s->maps_sink = unwind_maps__sink(&s->opts.maps.unwind);
+	if (o->c)
+		err = unwind_store__new(&sink, 0, o->cache, &s->unwind);
+	else if (o->cache >= 0)
+		close(o->cache);
+	if (err)
+		goto fail;
+	s->symbols = symbols__new(&names);
+	if (!s->symbols) {
+		err = -ENOMEM;
+		goto fail;
+	}
+	err = -pthread_create(&s->thread, NULL, run, s);
+	if (err)
+		goto fail;
+	s->threaded = true;
+	*out = s;
+	return 0;
+fail:
+	stacks__free(s);
+	return err;
+}
+
+void stacks__free(struct stacks *s)
+{
+	size_t i;
+
+	if (!s)
+		return;
+	if (s->threaded) {
+		pthread_mutex_lock(&s->lock);
+		s->stop = true;
+		pthread_cond_signal(&s->wake);
+		pthread_mutex_unlock(&s->lock);
+		pthread_join(s->thread, NULL);
+	}
+	forget_texts(s);
+	for (i = 0; i < s->n_procs; i++) {
+		python__close(s->procs[i]->py);
+		free(s->procs[i]->maps);
+		free(s->procs[i]);
+	}
+	for (i = 0; i < s->n_files; i++) {
+		free(s->files[i].path);
+		if (s->files[i].fd >= 0)
+			close(s->files[i].fd);
+	}
+	for (i = 0; i < s->n_waiting; i++)
+		free(s->waiting[i].rec);
+	unwind_store__free(s->unwind);
+	unwind_maps__close(&s->opts.maps.unwind);
+	symbols__free(s->symbols);
+	stack_store__free(&s->store);
+	hmap__free(&s->by_proc);
+	strbuf__free(&s->sb);
+	strbuf__free(&s->sb2);
+	free(s->fresh_maps);
+	free(s->procs);
+	free(s->files);
+	free(s->waiting);
+	free(s->queue);
+	free(s->ended);
+	pthread_mutex_destroy(&s->lock);
+	pthread_cond_destroy(&s->wake);
+	pthread_cond_destroy(&s->idle);
+	free(s);
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The call stacks of a recording: what the programs need to walk them, the stacks
+ * that they send, and the cells of rows that show them.
+ *
+ * A thread of its own reads mappings and makes rows of unwind tables; everything
+ * else is for the one thread that hands out events.
+ */
+#ifndef MEMTAP_SYMBOL_STACKS_H
+#define MEMTAP_SYMBOL_STACKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "memtap/python.h"
+#include "memtap/unwind.h"
+#include "symbol/symbol.h"
+
+struct stacks;
+
+/* Descriptors of the maps of bpf/lib/{stack,refs}.bpf.h, which stay the caller's. */
+struct stacks_maps {
+	struct unwind_maps unwind;
+	int known, ends; /* uw_known, uw_ends */
+	int py_procs, py_known, py_ends;
+};
+
+struct stacks_opts {
+	struct stacks_maps maps;
+	bool c, python;
+	uint32_t c_depth, python_depth; /* lines of a cell; 0: all */
+	bool mangled; /* C++ names as the file has them, as the vendor's tool */
+	bool plain; /* nothing but frames: no line that says why a stack is cut */
+	size_t max_bytes; /* of the stacks that are kept; 0: 256 MiB */
+	int cache; /* folder of unwind_cache__open, the object's from now on; or -1 */
+};
+
+/* 0 or -errno. */
+int stacks__new(const struct stacks_opts *o, struct stacks **out);
+void stacks__free(struct stacks *s); /* NULL is fine */
+
+/* ---- processes ---- */
+
+/* Read the mappings of a process, now or again, and its interpreter: soon, by the other thread. */
+void stacks__process(struct stacks *s, pid_t pid);
+/* It has ended, or runs another program now. */
+void stacks__gone(struct stacks *s, pid_t pid);
+/* Until nothing is left to read, for at most so long. True: it is so. */
+bool stacks__wait(struct stacks *s, unsigned int ms);
+/* Now and then: interpreters that were not ready, names that were not to be had yet. */
+void stacks__tick(struct stacks *s);
+
+/* ---- stacks ---- */
+
+/* A record of type MT_REC_STACK or MT_REC_PYSTACK. 0 or -errno (-EBADMSG: it cannot be one). */
+int stacks__define(struct stacks *s, const void *rec, size_t size);
+
+/* Text as the columns have it, valid until the next call; NULL: none is wanted. */
+struct stack_cells {
+	const char *python, *c;
+	size_t python_len, c_len;
+};
+
+/* The cells of an event of a process. */
+void stacks__cells(struct stacks *s, uint32_t tgid, uint32_t start, const struct mt_refs *refs,
+		   struct stack_cells *out);
+
+/* ---- account ---- */
+
+struct stacks_stats {
+	uint64_t ends[MT_END_MAX]; /* C stacks by how they ended */
+	uint64_t unsent, py_unsent; /* the ring had no room for them */
+	uint64_t py[MT_PY_WHY_MAX]; /* Python stacks, also why there was none */
+	uint64_t kept, py_kept; /* distinct ones */
+	uint64_t frames; /* of all C stacks that are kept */
+	uint64_t guessed; /* C stacks with frames that came from frame records */
+	uint64_t collisions; /* two stacks with one hash: the later one is not shown */
+	uint64_t evicted; /* stacks given up for memory */
+	uint64_t unknown; /* cells whose stack was not there */
+	uint64_t unnamed; /* Python frames without a name */
+	size_t bytes;
+	struct unwind_stats unwind;
+	struct symbols_stats symbols;
+};
+
+void stacks__stats(struct stacks *s, struct stacks_stats *out);
+/* How a stack ended, in words: "complete", "an address in no mapping that is known". */
+const char *stack_end__text(unsigned int end);
+static inline bool stack_end__complete(unsigned int end)
+{
+	return end >= MT_END_ROOT && end <= MT_END_ENTRY;
+}
+
+#endif
