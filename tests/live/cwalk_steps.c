@@ -148,6 +148,6 @@ bool cwalk_user__steps(struct cwalk_shared *shared, pid_t pid)
 	}
 	printf("steps %zu wrong %zu known %zu deepest %u of a base of %u, %s\n", s.n, s.wrong,
 	       s.known, s.deepest, s.base.n, shared->to ? "to the end" : "broken off");
-	return shared->to && !s.wrong && s.known <= s.n / 1000 && s.n > 5000 && s.deepest > 5 &&
+	return shared->to && !s.wrong && s.known <= s.n / 500 && s.n > 2000 && s.deepest > 5 &&
 	       s.base.end == MT_END_ROOT;
 }

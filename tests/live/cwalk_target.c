@@ -295,7 +295,6 @@ void cwalk_steps(struct cwalk_shared *s)
 	raise(SIGSTOP);
 	s->from = 1;
 	step_work(1);
-	step_work(2);
 	s->to = 1;
 	raise(SIGSTOP);
 	_exit(0);

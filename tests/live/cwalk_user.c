@@ -26,6 +26,23 @@ static uint32_t n_reads;
 static uint64_t looked[MT_UW_MAX_FRAMES]; /* addresses that rows were sought for */
 static uint32_t n_looked;
 
+/* What is above sp, read at once: an emulated machine takes its time for each call. */
+static struct {
+	uint64_t from;
+	size_t n;
+	char bytes[4096];
+} ahead;
+
+static void read_ahead(uint64_t sp)
+{
+	struct iovec l = { ahead.bytes, sizeof(ahead.bytes) };
+	struct iovec r = { (void *)(uintptr_t)sp, sizeof(ahead.bytes) };
+	ssize_t n = process_vm_readv(target, &l, 1, &r, 1, 0);
+
+	ahead.from = sp;
+	ahead.n = n < 0 ? 0 : (size_t)n;
+}
+
 static int read_target(void *dst, uint32_t n, uint64_t addr)
 {
 	struct iovec l = { dst, n }, r = { (void *)(uintptr_t)addr, n };
@@ -33,6 +50,10 @@ static int read_target(void *dst, uint32_t n, uint64_t addr)
 	if (n_reads < MAX_READS) {
 		reads[n_reads].addr = addr;
 		reads[n_reads++].n = n;
+	}
+	if (addr >= ahead.from && addr + n <= ahead.from + ahead.n) {
+		memcpy(dst, ahead.bytes + (addr - ahead.from), n);
+		return 0;
 	}
 	return process_vm_readv(target, &l, 1, &r, 1, 0) == (ssize_t)n ? 0 : -EFAULT;
 }
@@ -101,6 +122,7 @@ void cwalk_user__walk(const struct cwalk_regs *r, struct cwalk_frames *f)
 	u.first = kernel.proc.first;
 	u.n = kernel.proc.n;
 	f->n = n_reads = n_looked = 0;
+	read_ahead(r->sp);
 	do {
 		if (n_looked < MT_UW_MAX_FRAMES)
 			looked[n_looked++] = u.pc - !u.exact;
@@ -108,6 +130,7 @@ void cwalk_user__walk(const struct cwalk_regs *r, struct cwalk_frames *f)
 	} while (!uw_step(&u) && f->n <= MT_UW_MAX_FRAMES);
 	f->end = u.rec.end;
 	f->guessed = u.rec.guessed;
+	ahead.n = 0;
 }
 
 /* ---- as a file ---- */
