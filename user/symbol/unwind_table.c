@@ -268,8 +268,8 @@ static int build_eh(struct builder *b, struct elf_image *img, Elf *elf)
 	size_t n, i;
 	int err = elf_image__fdes(img, &fdes, &n);
 
-	if (err)
-		return err;
+	if (err || !n)
+		return err ? err : -ENOENT;
 	cfi = dwarf_getcfi_elf(elf);
 	fns = malloc((n + 3) * sizeof(*fns));
 	if (!cfi || !fns) {
@@ -324,13 +324,15 @@ static int debug_functions(Elf *elf, Elf_Data *data, struct range **out, size_t 
 		}
 		fns[(*n)++] = fn;
 	}
+	if (!fns)
+		return -ENOENT;
 	qsort(fns, *n, sizeof(*fns), range_cmp);
 	for (i = kept = 0; i < *n; i++)
 		if (!kept || fns[i].start >= fns[kept - 1].end)
 			fns[kept++] = fns[i];
 	*n = kept;
 	*out = fns;
-	return kept ? 0 : -ENOENT;
+	return 0;
 }
 
 static int build_debug(struct builder *b, Elf *elf)
