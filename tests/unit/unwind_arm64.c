@@ -196,10 +196,10 @@ static void add_sub(struct state *s, uint32_t c)
 static void move(struct state *s, uint32_t c)
 {
 	int shift = (int)(c >> 21 & 3) * 16;
-	int64_t v = (int64_t)(c >> 5 & 0xffff) << shift;
+	int64_t v = (int64_t)((uint64_t)(c >> 5 & 0xffff) << shift);
 
 	if ((c >> 29 & 3) == 3 && s->const_reg == (c & 31))
-		s->constant = (s->constant & ~((int64_t)0xffff << shift)) | v;
+		s->constant = (int64_t)((uint64_t)s->constant & ~((uint64_t)0xffff << shift)) | v;
 	else
 		s->constant = v;
 	s->const_reg = c & 31;
