@@ -70,6 +70,7 @@ int life_fork(struct bpf_raw_tracepoint_args *ctx)
 		return 0;
 	fresh.start = task_start(child);
 	bpf_map_update_elem(&targets, &tgid, &fresh, BPF_ANY);
+	procs__fork(ptgid, tgid);
 	life_emit(child, MT_REC_FORK, tgid, fresh.start, ptgid, 0);
 	return 0;
 }
@@ -119,6 +120,7 @@ int life_exec(struct bpf_raw_tracepoint_args *ctx)
 	 */
 	thread_forget(BPF_CORE_READ(task, pid));
 	thread_forget(ctx->args[1]);
+	procs__exec(tgid);
 	life_emit(task, MT_REC_EXEC, tgid, t->start, 0, 0);
 	return 0;
 }

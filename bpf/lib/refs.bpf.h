@@ -214,8 +214,38 @@ static __always_inline void refs__put(struct probe *p, struct mt_hdr *rec, __u32
 	rec->flags |= MT_F_REFS;
 }
 
+/*
+ * A child has its parent's code and interpreter until it does something else: what
+ * is known of them is true of both, for longer than it takes to look at the child.
+ */
+static __always_inline void procs__fork(__u32 parent, __u32 child)
+{
+	struct mt_uw_proc *uw = bpf_map_lookup_elem(&uw_procs, &parent);
+	struct mt_py_offsets *py = bpf_map_lookup_elem(&py_procs, &parent);
+
+	if (uw)
+		bpf_map_update_elem(&uw_procs, &child, uw, BPF_ANY);
+	if (py)
+		bpf_map_update_elem(&py_procs, &child, py, BPF_ANY);
+}
+
+/* A new program: nothing is known of it. */
+static __always_inline void procs__exec(__u32 tgid)
+{
+	bpf_map_delete_elem(&uw_procs, &tgid);
+	bpf_map_delete_elem(&py_procs, &tgid);
+}
+
 #else
 #define REFS_SIZE 0
+
+static __always_inline void procs__fork(__u32 parent, __u32 child)
+{
+}
+
+static __always_inline void procs__exec(__u32 tgid)
+{
+}
 
 static __always_inline void refs__keep(struct probe *p, struct pt_regs *ctx)
 {

@@ -122,6 +122,34 @@ class CallStack(LiveTest):
         self.assertTrue(any('(std::' in r['call_c'] for r in result.rows))
         self.assertTrue(all(not r['call_py'] for r in result.rows))
 
+    def test_children(self):
+        """A child that is gone before anybody could look at it; a new program of one."""
+        children = 12
+        path, program = self.path('notes'), os.path.join(HERE, 'stacks_fork.py')
+        t = self.start('python', [sys.executable, program, built('tests', 'live', 'stackcall.so'),
+                                  library('libascend_hal.so'), children, path])
+        t.until('up')
+        rec = self.record('-p', t.pid, '--call-stack=c,python')
+        t.line()
+        t.until('done')
+        rows = [r for r in rec.stop().rows if r['type'] == 'HAL']
+        truth, late = notes(path), 0
+        seen = collections.Counter(r['pid'] for r in rows)
+        self.assertEqual(sorted(seen.values()), [2] * (children - 1) + [202])
+        for r in rows:
+            lines = [l.split(': ')[-1] for l in r['call_py'].splitlines()]
+            frames, cut = c_frames(r['call_c'])
+            if 'in_new_program' in lines or cut or r['call_py'] == 'NA':
+                late += bool(cut or r['call_py'] == 'NA')
+                continue
+            self.assertEqual(lines, ['allocate', '<module>'], r)
+            if r['event'] == 'MALLOC':
+                callers = truth[r['tid']][0]
+                self.assertEqual(frames[-len(callers):], callers)
+        # What a program does before its mappings are read; not one of the children's.
+        self.assertLess(late, 50)
+        self.assertGreater(sum('in_new_program' in r['call_py'] for r in rows), 150)
+
     def interpreter(self, minor):
         found = installed(minor)
         if not found:

@@ -325,21 +325,20 @@ static void give_back(struct drain *d, struct slice *s)
 	memset(s, 0, sizeof(*s));
 }
 
-void drain__early(struct drain *d, void (*fn)(void *ctx, const void *rec, size_t size), void *ctx)
+void drain__early(struct drain *d,
+		  void (*fn)(void *ctx, const void *rec, size_t size, bool late), void *ctx)
 {
-	struct chunk *c;
 	struct slice s;
-	size_t i;
 
 	pthread_mutex_lock(&d->lock);
 	s = d->early;
 	memset(&d->early, 0, sizeof(d->early));
 	pthread_mutex_unlock(&d->lock);
-	for (c = s.head; c; c = c->next)
-		for (i = 0; i < c->len; i += ((struct mt_hdr *)(c->data + i))->size)
-			fn(ctx, c->data + i, ((struct mt_hdr *)(c->data + i))->size);
-	if (s.records)
-		give_back(d, &s);
+	if (!s.records)
+		return;
+	/* By time: what a process did comes before its end, which the other ring tells. */
+	hand_out(d, &s, false, fn, ctx);
+	give_back(d, &s);
 }
 
 void drain__deliver(struct drain *d, bool final,

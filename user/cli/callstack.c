@@ -138,7 +138,7 @@ void callstack__wait(struct session *s)
 }
 
 /* What cannot wait for its time. */
-static void on_early(void *ctx, const void *rec, size_t size)
+static void on_early(void *ctx, const void *rec, size_t size, bool late)
 {
 	const struct mt_hdr *h = rec;
 	struct session *s = ctx;
@@ -151,11 +151,12 @@ static void on_early(void *ctx, const void *rec, size_t size)
 		break;
 	case MT_REC_EXEC:
 		if (s->stacks)
-			stacks__gone(s->stacks, (pid_t)h->tgid);
-		/* fallthrough */
+			stacks__exec(s->stacks, (pid_t)h->tgid, h->start, h->time);
+		break;
 	case MT_REC_FORK:
-		if (s->stacks)
-			stacks__process(s->stacks, (pid_t)h->tgid);
+		if (s->stacks && size >= sizeof(struct mt_task))
+			stacks__forked(s->stacks, (pid_t)((const struct mt_task *)rec)->ptgid,
+				       (pid_t)h->tgid, h->start);
 		break;
 	case MT_REC_EXIT:
 		if (s->stacks)
@@ -185,7 +186,7 @@ void callstack__cells(void *ctx, struct row *r)
 
 	if (!s->stacks)
 		return;
-	stacks__cells(s->stacks, r->pid, r->start, &refs, &cells);
+	stacks__cells(s->stacks, r->pid, r->start, r->time - (uint64_t)s->boot_to_real, &refs, &cells);
 	r->cell_py = cells.python;
 	r->cell_py_len = cells.python_len;
 	r->cell_c = cells.c;

@@ -7,10 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
-
-#include "target/target.h"
 
 #define TEXTS_MAX (64u << 20)
 #define STACKS_MAX (256u << 20)
@@ -87,221 +84,6 @@ out:
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* ---- the thread that reads processes ---- */
-
-struct sproc *stacks__proc(struct stacks *s, uint32_t tgid, uint32_t start)
-{
-	uint64_t *v = hmap__get(&s->by_proc, (struct hkey){ tgid, start });
-
-	return v ? s->procs[*v - 1] : NULL;
-}
-
-static struct sproc *proc_of(struct stacks *s, pid_t pid, uint32_t start)
-{
-	struct sproc *p = stacks__proc(s, (uint32_t)pid, start);
-	uint64_t *v;
-	void *more;
-
-	if (p)
-		return p;
-	more = realloc(s->procs, (s->n_procs + 1) * sizeof(*s->procs));
-	if (!more)
-		return NULL;
-	s->procs = more;
-	p = calloc(1, sizeof(*p));
-	v = p ? hmap__put(&s->by_proc, (struct hkey){ (uint64_t)pid, start }, NULL) : NULL;
-	if (!v) {
-		free(p);
-		return NULL;
-	}
-	p->pid = pid;
-	p->start = start;
-	p->why = MT_PY_NOT_READY;
-	s->procs[s->n_procs++] = p;
-	*v = s->n_procs;
-	return p;
-}
-
-/* The interpreter, and what the programs need of it. */
-static struct python *open_python(struct stacks *s, pid_t pid)
-{
-	const struct mt_py_offsets *o;
-	struct python *py;
-	uint32_t key = (uint32_t)pid;
-
-	if (!s->opts.python || python__open(pid, &py))
-		return NULL;
-	o = python__offsets(py);
-	if (bpf_map_update_elem(s->opts.maps.py_procs, &key, o, BPF_ANY))
-		pr_debug("pid %d: its interpreter cannot be shown to the programs: %s", (int)pid,
-			 strerror(errno));
-	pr_debug("pid %d: %s", (int)pid, python__text(py));
-	return py;
-}
-
-static bool python_settled(unsigned int why)
-{
-	return why != MT_PY_NOT_READY && why != MT_PY_NO_INTERPRETER && why != MT_PY_UNVERIFIED;
-}
-
-static void read_process(struct stacks *s, pid_t pid)
-{
-	struct python *py = NULL, *old = NULL;
-	bool want_python = false;
-	struct mt_uw_map *maps;
-	struct sproc *p;
-	uint32_t start;
-	int err = 0;
-
-	if (proc__start(pid, &start))
-		return;
-	s->reading = pid;
-	if (s->opts.c)
-		err = unwind_store__process(s->unwind, pid);
-	if (err)
-		pr_debug("pid %d: its mappings cannot be read: %s", (int)pid, strerror(-err));
-	pthread_mutex_lock(&s->lock);
-	p = stacks__proc(s, (uint32_t)pid, start);
-	want_python = s->opts.python && (!p || !p->py || !python_settled(p->why));
-	pthread_mutex_unlock(&s->lock);
-	if (want_python)
-		py = open_python(s, pid);
-	pthread_mutex_lock(&s->lock);
-	p = proc_of(s, pid, start);
-	maps = s->fresh_maps;
-	if (p && !err && maps) {
-		free(p->maps);
-		p->maps = maps;
-		p->n_maps = s->n_fresh;
-		s->fresh_maps = NULL;
-	}
-	if (p) {
-		p->read = true;
-		p->gone = false;
-		if (py) {
-			old = p->py;
-			p->py = py;
-			p->why = python__why(py);
-			py = NULL;
-		}
-	}
-	if (s->unwind)
-		unwind_store__stats(s->unwind, &s->unwind_stats);
-	pthread_mutex_unlock(&s->lock);
-	python__close(old);
-	python__close(py);
-}
-
-static void forget_process(struct stacks *s, pid_t pid)
-{
-	uint32_t key = (uint32_t)pid;
-
-	if (s->unwind)
-		unwind_store__forget(s->unwind, pid);
-	if (s->opts.python)
-		bpf_map_delete_elem(s->opts.maps.py_procs, &key);
-}
-
-static bool take(pid_t *list, size_t *n, pid_t *out)
-{
-	if (!*n)
-		return false;
-	*out = list[0];
-	memmove(list, list + 1, --*n * sizeof(*list));
-	return true;
-}
-
-static void *run(void *arg)
-{
-	struct stacks *s = arg;
-	pid_t pid;
-
-	pthread_mutex_lock(&s->lock);
-	while (!s->stop) {
-		bool ended = take(s->ended, &s->n_ended, &pid);
-
-		if (!ended && !take(s->queue, &s->n_queue, &pid)) {
-			s->busy = false;
-			pthread_cond_broadcast(&s->idle);
-			pthread_cond_wait(&s->wake, &s->lock);
-			continue;
-		}
-		s->busy = true;
-		pthread_mutex_unlock(&s->lock);
-		if (ended)
-			forget_process(s, pid);
-		else
-			read_process(s, pid);
-		pthread_mutex_lock(&s->lock);
-	}
-	pthread_mutex_unlock(&s->lock);
-	return NULL;
-}
-
-static void ask(struct stacks *s, pid_t **list, size_t *n, size_t *cap, pid_t pid)
-{
-	size_t i;
-
-	for (i = 0; i < *n; i++)
-		if ((*list)[i] == pid)
-			return;
-	if (*n == *cap) {
-		size_t more = *cap ? *cap * 2 : 64;
-		void *p = realloc(*list, more * sizeof(pid_t));
-
-		if (!p)
-			return;
-		*list = p;
-		*cap = more;
-	}
-	(*list)[(*n)++] = pid;
-	s->busy = true;
-	pthread_cond_signal(&s->wake);
-}
-
-void stacks__process(struct stacks *s, pid_t pid)
-{
-	pthread_mutex_lock(&s->lock);
-	ask(s, &s->queue, &s->n_queue, &s->cap_queue, pid);
-	pthread_mutex_unlock(&s->lock);
-}
-
-void stacks__gone(struct stacks *s, pid_t pid)
-{
-	size_t i;
-
-	pthread_mutex_lock(&s->lock);
-	for (i = 0; i < s->n_procs; i++)
-		if (s->procs[i]->pid == pid) {
-			s->procs[i]->gone = true;
-			s->procs[i]->why = MT_PY_NOT_READY;
-			s->procs[i]->tries = 0;
-		}
-	ask(s, &s->ended, &s->n_ended, &s->cap_ended, pid);
-	pthread_mutex_unlock(&s->lock);
-}
-
-bool stacks__wait(struct stacks *s, unsigned int ms)
-{
-	struct timespec t;
-	bool done;
-	int err = 0;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	t.tv_sec += ms / 1000;
-	t.tv_nsec += ms % 1000 * 1000000L;
-	if (t.tv_nsec >= 1000000000L) {
-		t.tv_sec++;
-		t.tv_nsec -= 1000000000L;
-	}
-	pthread_mutex_lock(&s->lock);
-	while ((s->busy || s->n_queue) && !err)
-		err = pthread_cond_timedwait(&s->idle, &s->lock, &t);
-	done = !s->busy && !s->n_queue;
-	pthread_mutex_unlock(&s->lock);
-	return done;
-}
-
 /* ---- what the programs send ---- */
 
 static int define_c(struct stacks *s, const struct mt_stack *r, size_t size)
@@ -323,11 +105,21 @@ static int define_c(struct stacks *s, const struct mt_stack *r, size_t size)
 	return 0;
 }
 
-static uint32_t line_of(struct stacks *s, struct python *py, const struct mt_py_frame *f)
+/* Its own interpreter, or while that is not known the one that it has from its parent. */
+static bool name_of(const struct sproc *p, const struct mt_py_frame *f, struct python_name *name)
+{
+	if (!p)
+		return false;
+	if (p->py && !python__name(p->py, f, name))
+		return true;
+	return p->parent && p->parent->py && !python__name(p->parent->py, f, name);
+}
+
+static uint32_t line_of(struct stacks *s, const struct sproc *p, const struct mt_py_frame *f)
 {
 	struct python_name name;
 
-	if (!py || python__name(py, f, &name)) {
+	if (!name_of(p, f, &name)) {
 		s->unnamed++;
 		return 0;
 	}
@@ -342,7 +134,7 @@ static uint32_t line_of(struct stacks *s, struct python *py, const struct mt_py_
 /* With the lock held. *later: the process has not been read yet. */
 static int define_python(struct stacks *s, const struct mt_pywalk *r, size_t size, bool *later)
 {
-	struct sproc *p = stacks__proc(s, r->h.tgid, r->h.start);
+	struct sproc *p = stacks__proc(s, r->h.tgid, r->h.start, r->h.time);
 	struct kept *k;
 	uint32_t i;
 	int err;
@@ -350,7 +142,7 @@ static int define_python(struct stacks *s, const struct mt_pywalk *r, size_t siz
 	if (!r->s.n || r->s.n > MT_PY_DEPTH || r->s.why >= MT_PY_WHY_MAX ||
 	    size < offsetof(struct mt_pywalk, s.frame) + r->s.n * sizeof(r->s.frame[0]))
 		return -EBADMSG;
-	if (*later && (!p || !p->read || !p->py))
+	if (*later && !(p && (p->py || p->parent)))
 		return -EAGAIN;
 	*later = false;
 	k = stack_store__add(&s->store, (const uint64_t *)r->hash, true, r->s.n, &err);
@@ -358,7 +150,7 @@ static int define_python(struct stacks *s, const struct mt_pywalk *r, size_t siz
 		return err == -EEXIST ? 0 : err;
 	k->end = (uint8_t)r->s.why;
 	for (i = 0; i < r->s.n; i++)
-		k->lines[i] = line_of(s, p ? p->py : NULL, &r->s.frame[i]);
+		k->lines[i] = line_of(s, p, &r->s.frame[i]);
 	return 0;
 }
 
@@ -424,25 +216,6 @@ static void name_waiting(struct stacks *s)
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* Interpreters that were starting when they were looked at. */
-static void retry(struct stacks *s, uint64_t now)
-{
-	size_t i;
-
-	pthread_mutex_lock(&s->lock);
-	for (i = 0; i < s->n_procs; i++) {
-		struct sproc *p = s->procs[i];
-
-		if (p->gone || !p->read || now < p->next_try ||
-		    (p->why != MT_PY_NOT_READY && p->why != MT_PY_UNVERIFIED))
-			continue;
-		/* An interpreter starts in milliseconds or never. */
-		p->next_try = now + (RETRY_NS << MT_MIN(p->tries++, 8u));
-		ask(s, &s->queue, &s->n_queue, &s->cap_queue, p->pid);
-	}
-	pthread_mutex_unlock(&s->lock);
-}
-
 void stacks__tick(struct stacks *s)
 {
 	uint64_t now = clock__boot();
@@ -452,7 +225,7 @@ void stacks__tick(struct stacks *s)
 	if (!s->opts.python || now - s->retried < RETRY_NS / 8)
 		return;
 	s->retried = now;
-	retry(s, now);
+	stacks__retry(s, now);
 }
 
 /* ---- cells ---- */
@@ -499,10 +272,10 @@ static struct text *make_text(struct stacks *s, const struct sproc *p, const str
 }
 
 /* The text of a stack in a process; NULL: it is not known. */
-static const struct text *text_of(struct stacks *s, uint32_t tgid, uint32_t start, uint64_t hash,
+static const struct text *text_of(struct stacks *s, const struct sproc *p, uint64_t hash,
 				  bool python)
 {
-	struct hkey key = { hash ^ python, (uint64_t)tgid << 32 | start };
+	struct hkey key = { hash ^ python, (uint64_t)(uintptr_t)p };
 	const struct kept *k;
 	uint64_t *v;
 
@@ -519,7 +292,7 @@ static const struct text *text_of(struct stacks *s, uint32_t tgid, uint32_t star
 	v = hmap__put(&s->texts, key, NULL);
 	if (!v)
 		return NULL;
-	*v = (uint64_t)(uintptr_t)make_text(s, stacks__proc(s, tgid, start), k, python);
+	*v = (uint64_t)(uintptr_t)make_text(s, p, k, python);
 	if (!*v)
 		hmap__del(&s->texts, key, NULL);
 	v = hmap__get(&s->texts, key);
@@ -532,17 +305,20 @@ static void show(const struct text *t, const char **p, size_t *n)
 	*n = t ? t->len : 2;
 }
 
-void stacks__cells(struct stacks *s, uint32_t tgid, uint32_t start, const struct mt_refs *refs,
-		   struct stack_cells *out)
+void stacks__cells(struct stacks *s, uint32_t tgid, uint32_t start, uint64_t time,
+		   const struct mt_refs *refs, struct stack_cells *out)
 {
+	const struct sproc *p;
+
 	memset(out, 0, sizeof(*out));
 	if (s->text_bytes > TEXTS_MAX)
 		forget_texts(s);
 	pthread_mutex_lock(&s->lock);
+	p = stacks__proc(s, tgid, start, time);
 	if (s->opts.python)
-		show(text_of(s, tgid, start, refs->py, true), &out->python, &out->python_len);
+		show(text_of(s, p, refs->py, true), &out->python, &out->python_len);
 	if (s->opts.c)
-		show(text_of(s, tgid, start, refs->c, false), &out->c, &out->c_len);
+		show(text_of(s, p, refs->c, false), &out->c, &out->c_len);
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -620,10 +396,9 @@ int stacks__new(const struct stacks_opts *o, struct stacks **out)
 		err = -ENOMEM;
 		goto fail;
 	}
-	err = -pthread_create(&s->thread, NULL, run, s);
+	err = stacks__start(s);
 	if (err)
 		goto fail;
-	s->threaded = true;
 	*out = s;
 	return 0;
 fail:
@@ -637,13 +412,7 @@ void stacks__free(struct stacks *s)
 
 	if (!s)
 		return;
-	if (s->threaded) {
-		pthread_mutex_lock(&s->lock);
-		s->stop = true;
-		pthread_cond_signal(&s->wake);
-		pthread_mutex_unlock(&s->lock);
-		pthread_join(s->thread, NULL);
-	}
+	stacks__stop(s);
 	forget_texts(s);
 	for (i = 0; i < s->n_procs; i++) {
 		python__close(s->procs[i]->py);
@@ -668,8 +437,8 @@ void stacks__free(struct stacks *s)
 	free(s->procs);
 	free(s->files);
 	free(s->waiting);
-	free(s->queue);
-	free(s->ended);
+	free(s->queue.pids);
+	free(s->ended.pids);
 	pthread_mutex_destroy(&s->lock);
 	pthread_cond_destroy(&s->wake);
 	pthread_cond_destroy(&s->idle);

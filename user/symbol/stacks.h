@@ -45,7 +45,11 @@ void stacks__free(struct stacks *s); /* NULL is fine */
 
 /* Read the mappings of a process, now or again, and its interpreter: soon, by the other thread. */
 void stacks__process(struct stacks *s, pid_t pid);
-/* It has ended, or runs another program now. */
+/* It is a new child: as its parent, until it has been read. */
+void stacks__forked(struct stacks *s, pid_t parent, pid_t pid, uint32_t start);
+/* It runs another program from then on (boot time). */
+void stacks__exec(struct stacks *s, pid_t pid, uint32_t start, uint64_t time);
+/* It has ended. */
 void stacks__gone(struct stacks *s, pid_t pid);
 /* Until nothing is left to read, for at most so long. True: it is so. */
 bool stacks__wait(struct stacks *s, unsigned int ms);
@@ -63,9 +67,9 @@ struct stack_cells {
 	size_t python_len, c_len;
 };
 
-/* The cells of an event of a process. */
-void stacks__cells(struct stacks *s, uint32_t tgid, uint32_t start, const struct mt_refs *refs,
-		   struct stack_cells *out);
+/* The cells of an event of a process, time: boot. */
+void stacks__cells(struct stacks *s, uint32_t tgid, uint32_t start, uint64_t time,
+		   const struct mt_refs *refs, struct stack_cells *out);
 
 /* ---- account ---- */
 

@@ -45,17 +45,29 @@ void stack_store__free(struct stack_store *s);
 
 /* ---- processes ---- */
 
+/* A program that a process runs or ran. */
 struct sproc {
 	pid_t pid;
 	uint32_t start;
+	uint64_t since; /* boot time from which it runs it; 0: from its start */
+	uint64_t id; /* tells it from the others of the process; 0: not known */
+	struct sproc *older; /* what the process ran before */
 	struct mt_uw_map *maps; /* as the programs have them; sorted by address */
 	uint32_t n_maps;
 	struct python *py;
 	unsigned int why; /* enum mt_py_why of py */
 	uint64_t next_try; /* when its interpreter is looked at again */
 	uint32_t tries;
+	struct sproc *parent; /* whose interpreter it has, until its own is known */
 	bool read; /* its mappings have been read */
-	bool gone;
+	bool over; /* the process runs another one */
+	bool untold; /* it was seen before its exec was told: since is too late */
+	bool gone; /* the process has ended */
+};
+
+struct pid_list {
+	pid_t *pids;
+	size_t n, cap;
 };
 
 struct sfile {
@@ -86,10 +98,7 @@ struct stacks {
 	pthread_mutex_t lock; /* of all that follows, but for what is one thread's alone */
 	pthread_cond_t wake, idle;
 	bool stop, busy;
-	pid_t *queue;
-	size_t n_queue, cap_queue;
-	pid_t *ended;
-	size_t n_ended, cap_ended;
+	struct pid_list queue, ended; /* to be read, to be forgotten */
 
 	struct unwind_store *unwind; /* the other thread's */
 	struct unwind_sink maps_sink;
@@ -116,8 +125,13 @@ struct stacks {
 	uint64_t retried;
 };
 
-/* With the lock held. */
-struct sproc *stacks__proc(struct stacks *s, uint32_t tgid, uint32_t start);
+/* What it ran at a time (boot). With the lock held. */
+struct sproc *stacks__proc(struct stacks *s, uint32_t tgid, uint32_t start, uint64_t time);
+/* The thread that reads processes (stack_procs.c). */
+int stacks__start(struct stacks *s);
+void stacks__stop(struct stacks *s);
+/* Interpreters that were starting when they were looked at: again. */
+void stacks__retry(struct stacks *s, uint64_t now);
 /* The cell of a C stack (stack_cell.c). With the lock held. */
 void stack_cell__c(struct stacks *s, const struct sproc *p, const struct kept *k, struct strbuf *sb);
 void stack_cell__python(struct stacks *s, const struct kept *k, struct strbuf *sb);

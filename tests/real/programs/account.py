@@ -97,7 +97,8 @@ class Account:
         self.recording = True
         self.base = [self.stats(d) for d in range(self.devices)]
         if self.with_history:
-            self.npu.memory._record_memory_history(context=None, max_entries=1 << 22)
+            how = {'context': 'all', 'stacks': 'python'} if os.environ.get('REAL_STACKS') else {'context': None}
+            self.npu.memory._record_memory_history(max_entries=1 << 22, **how)
         elif self.with_log:  # generation 5.0 has no history, but its allocator logs what it does
             self.data['snapshots'] = [self.npu.memory_snapshot()]
             os.environ['SIM_LOG'] = '0'
@@ -112,6 +113,10 @@ class Account:
 
     def traces(self):
         snapshot = self.npu.memory._snapshot()
+        if os.environ.get('REAL_STACKS'):
+            self.data['frames'] = [[[[f['filename'], f['line'], f['name']] for f in e.get('frames', ())]
+                                    for e in snapshot['device_traces'][d]
+                                    if e['action'] in ('alloc', 'free_requested')] for d in range(self.devices)]
         return [[[e['action'], e.get('addr', e.get('device_free', 0)), e['size'], e.get('time_us', 0)]
                  for e in snapshot['device_traces'][d]] for d in range(self.devices)]
 

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Call stacks of a training loop against the frames that torch's own memory history has recorded."""
+import collections
+import re
+
+import equal
+from harness import Skip
+from test_pool import everything
+
+LINE = re.compile(r'^(.*)\((\d+)\): (.*)$')
+ROOTS = ('(_start+', '(clone3+', '(__clone+', '(clone+')
+
+
+def frames(cell):
+    return [[m[1], int(m[2]), m[3]] for m in map(LINE.match, cell.splitlines()) if m]
+
+
+def traced(bench, *record):
+    r = bench.traced('train', '8', env={'REAL_STACKS': 1}, record=record)
+    everything(r)
+    if not equal.kept(r) or not any(any(e) for e in r.account['frames']):
+        raise Skip(f'{bench.version()} records no frames in its history')
+    return r
+
+
+def test_train(bench):
+    """Each row's Python frames, and a C stack from the allocator to the root of its thread."""
+    r = traced(bench, '--call-stack=c,python')
+    wrong, n, python = collections.Counter(), 0, 0
+    example, seen = {}, collections.Counter()
+    for d in equal.devices(r):
+        rows, want = r.of('PTA', d), r.account['frames'][d]
+        equal.require(len(rows) == len(want), 'rows', len(rows), 'entries', len(want))
+        for row, chain in zip(rows, want):
+            n += 1
+            got, c = frames(row['call_py']), row['call_c'].splitlines()
+            python += bool(chain)
+            what = None
+            if got != chain:
+                what = 'Python frames'
+            elif not c or not any(root in c[-1] for root in ROOTS):
+                what = f'C stack ends at {c[-1:]}'
+            elif 'libtorch_npu.so' not in c[0] or (chain and not any('_PyEval_EvalFrameDefault' in x for x in c)):
+                what = 'C stack without the allocator or the interpreter'
+            if what:
+                wrong[what] += 1
+                example.setdefault(what, (got, chain, c))
+            for lib in ('libtorch_cpu.so', 'libtorch_python.so', 'libtorch_npu.so'):
+                seen[lib] += any(lib in x for x in c)
+            seen['backward'] += any(x[2] == 'backward' for x in got)
+            seen['optimizer'] += any('optim' in x[0] for x in got)
+            seen['autograd thread'] += not got and row['tid'] != row['pid']
+    equal.require(n > 500 and python > 300, 'too little happened:', n, python)
+    equal.require(sum(wrong.values()) * 1000 <= n, dict(wrong), 'of', n, str(example)[:3000])
+    equal.require(min(seen.values()) > 5 and len(seen) == 6, 'seen', dict(seen))
+    s = r.summary['stacks']
+    equal.require(not s['c_cut'] and not s['c_lost'] and not s['unknown_cells'], s)
+    return f'{n} rows, {python} with Python frames, {s["c_different"]} different C stacks, wrong {dict(wrong)}'

@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Processes and the programs that they run one after the other: a thread reads their
+ * mappings and interpreters; births, execs and ends are told meanwhile, and may be
+ * told later than a look at the process shows them.
+ */
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "symbol/stacks_internal.h"
+#include "target/target.h"
+
+#define NOW UINT64_MAX
+#define RETRY_NS 200000000ULL
+
+/* ---- programs of a process; with the lock held ---- */
+
+static struct sproc *newest(const struct stacks *s, uint32_t tgid, uint32_t start)
+{
+	uint64_t *v = hmap__get(&s->by_proc, (struct hkey){ tgid, start });
+
+	return v ? s->procs[*v - 1] : NULL;
+}
+
+struct sproc *stacks__proc(struct stacks *s, uint32_t tgid, uint32_t start, uint64_t time)
+{
+	struct sproc *p = newest(s, tgid, start);
+
+	while (p && p->since > time && p->older)
+		p = p->older;
+	return p;
+}
+
+static struct sproc *keep(struct stacks *s, pid_t pid, uint32_t start, uint64_t since)
+{
+	void *more = realloc(s->procs, (s->n_procs + 1) * sizeof(*s->procs));
+	struct sproc *p;
+
+	if (!more)
+		return NULL;
+	s->procs = more;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return NULL;
+	p->pid = pid;
+	p->start = start;
+	p->since = since;
+	p->why = MT_PY_NOT_READY;
+	s->procs[s->n_procs++] = p;
+	return p;
+}
+
+/* What it runs from a time on; what it ran before is still there for what happened then. */
+static struct sproc *next_program(struct stacks *s, pid_t pid, uint32_t start, uint64_t since)
+{
+	struct sproc *old = newest(s, (uint32_t)pid, start), *p = keep(s, pid, start, since);
+	uint64_t *v = p ? hmap__put(&s->by_proc, (struct hkey){ (uint64_t)pid, start }, NULL) : NULL;
+
+	if (!v)
+		return NULL; /* it is freed with the others */
+	*v = s->n_procs;
+	p->older = old;
+	if (old)
+		old->over = true;
+	return p;
+}
+
+/* What it runs by a look at it: another program than before, if an exec has not been told yet. */
+static struct sproc *program(struct stacks *s, pid_t pid, uint32_t start, uint64_t id)
+{
+	struct sproc *p = newest(s, (uint32_t)pid, start);
+
+	if (!p || (p->id && id && p->id != id)) {
+		bool untold = p;
+
+		p = next_program(s, pid, start, untold ? clock__boot() : 0);
+		if (p)
+			p->untold = untold;
+	}
+	if (p && id)
+		p->id = id;
+	return p;
+}
+
+/* The youngest process of a number. */
+static struct sproc *latest(struct stacks *s, pid_t pid)
+{
+	size_t i;
+
+	for (i = s->n_procs; i-- > 0;)
+		if (s->procs[i]->pid == pid && !s->procs[i]->over)
+			return s->procs[i];
+	return NULL;
+}
+
+/* As its parent: its mappings, and its code objects, are where the parent's are. */
+static void inherit(struct sproc *p, struct sproc *from)
+{
+	if (!p->maps) {
+		p->maps = malloc(from->n_maps * sizeof(*p->maps) + 1);
+		p->n_maps = p->maps ? from->n_maps : 0;
+		if (p->n_maps)
+			memcpy(p->maps, from->maps, p->n_maps * sizeof(*p->maps));
+	}
+	p->id = from->id;
+	p->parent = from->py ? from : from->parent;
+	p->read = true;
+}
+
+/* ---- the thread that reads processes ---- */
+
+/* Tells the programs apart that a process runs: where its stack begins is chosen by each exec. */
+static uint64_t program_id(pid_t pid)
+{
+	unsigned long long v = 0;
+	char path[32], *buf, *p;
+	ssize_t n;
+	int field;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	n = file__read(path, 4096, &buf);
+	if (n < 0)
+		return 0;
+	p = strrchr(buf, ')');
+	for (field = 2; p && field < 28; field++) /* startstack, proc_pid_stat(5) */
+		p = strchr(p + 1, ' ');
+	if (!p || sscanf(p, " %llu", &v) != 1)
+		v = 0;
+	free(buf);
+	return v;
+}
+
+/* The interpreter, and what the programs need of it. */
+static struct python *open_python(struct stacks *s, pid_t pid)
+{
+	const struct mt_py_offsets *o;
+	struct python *py;
+	uint32_t key = (uint32_t)pid;
+
+	if (python__open(pid, &py))
+		return NULL;
+	o = python__offsets(py);
+	if (bpf_map_update_elem(s->opts.maps.py_procs, &key, o, BPF_ANY))
+		pr_debug("pid %d: its interpreter cannot be shown to the programs: %s", (int)pid,
+			 strerror(errno));
+	pr_debug("pid %d: %s", (int)pid, python__text(py));
+	return py;
+}
+
+static bool python_settled(unsigned int why)
+{
+	return why != MT_PY_NOT_READY && why != MT_PY_NO_INTERPRETER && why != MT_PY_UNVERIFIED;
+}
+
+static void ask(struct stacks *s, struct pid_list *list, pid_t pid)
+{
+	size_t i;
+
+	for (i = 0; i < list->n; i++)
+		if (list->pids[i] == pid)
+			return;
+	if (list->n == list->cap) {
+		size_t more = list->cap ? list->cap * 2 : 64;
+		void *p = realloc(list->pids, more * sizeof(pid_t));
+
+		if (!p)
+			return;
+		list->pids = p;
+		list->cap = more;
+	}
+	list->pids[list->n++] = pid;
+	s->busy = true;
+	pthread_cond_signal(&s->wake);
+}
+
+/* With the lock held: what was read is of this program. Returns what is to be closed. */
+static struct python *publish(struct stacks *s, struct sproc *p, bool maps, struct python *py)
+{
+	struct python *old = NULL;
+
+	if (maps && s->fresh_maps) {
+		free(p->maps);
+		p->maps = s->fresh_maps;
+		p->n_maps = s->n_fresh;
+		s->fresh_maps = NULL;
+	}
+	p->read = true;
+	if (py) {
+		old = p->py;
+		p->py = py;
+		p->why = python__why(py);
+	}
+	return old;
+}
+
+static void read_process(struct stacks *s, pid_t pid)
+{
+	uint64_t id = program_id(pid);
+	struct python *py = NULL;
+	bool want_python;
+	struct sproc *p;
+	uint32_t start;
+	int err = 0;
+
+	if (proc__start(pid, &start))
+		return;
+	s->reading = pid;
+	if (s->opts.c)
+		err = unwind_store__process(s->unwind, pid);
+	if (err)
+		pr_debug("pid %d: its mappings cannot be read: %s", (int)pid, strerror(-err));
+	pthread_mutex_lock(&s->lock);
+	p = newest(s, (uint32_t)pid, start);
+	want_python = s->opts.python && err != -ESRCH &&
+		      (!p || !p->py || !python_settled(p->why) || (p->id && p->id != id));
+	pthread_mutex_unlock(&s->lock);
+	if (want_python)
+		py = open_python(s, pid);
+	pthread_mutex_lock(&s->lock);
+	if (program_id(pid) != id) {
+		/* An exec or its end in between. */
+		ask(s, &s->queue, pid);
+	} else {
+		p = program(s, pid, start, id);
+		if (p)
+			py = publish(s, p, !err, py);
+	}
+	if (s->unwind)
+		unwind_store__stats(s->unwind, &s->unwind_stats);
+	pthread_mutex_unlock(&s->lock);
+	python__close(py);
+}
+
+static void forget_process(struct stacks *s, pid_t pid)
+{
+	uint32_t key = (uint32_t)pid;
+
+	if (s->unwind)
+		unwind_store__forget(s->unwind, pid);
+	if (s->opts.python)
+		bpf_map_delete_elem(s->opts.maps.py_procs, &key);
+}
+
+static bool take(struct pid_list *list, pid_t *out)
+{
+	if (!list->n)
+		return false;
+	*out = list->pids[0];
+	memmove(list->pids, list->pids + 1, --list->n * sizeof(*list->pids));
+	return true;
+}
+
+static void *run(void *arg)
+{
+	struct stacks *s = arg;
+	pid_t pid;
+
+	pthread_mutex_lock(&s->lock);
+	while (!s->stop) {
+		bool ended = take(&s->ended, &pid);
+
+		if (!ended && !take(&s->queue, &pid)) {
+			s->busy = false;
+			pthread_cond_broadcast(&s->idle);
+			pthread_cond_wait(&s->wake, &s->lock);
+			continue;
+		}
+		s->busy = true;
+		pthread_mutex_unlock(&s->lock);
+		if (ended)
+			forget_process(s, pid);
+		else
+			read_process(s, pid);
+		pthread_mutex_lock(&s->lock);
+	}
+	pthread_mutex_unlock(&s->lock);
+	return NULL;
+}
+
+int stacks__start(struct stacks *s)
+{
+	int err = -pthread_create(&s->thread, NULL, run, s);
+
+	s->threaded = !err;
+	return err;
+}
+
+void stacks__stop(struct stacks *s)
+{
+	if (!s->threaded)
+		return;
+	pthread_mutex_lock(&s->lock);
+	s->stop = true;
+	pthread_cond_signal(&s->wake);
+	pthread_mutex_unlock(&s->lock);
+	pthread_join(s->thread, NULL);
+	s->threaded = false;
+}
+
+/* ---- what is told ---- */
+
+void stacks__process(struct stacks *s, pid_t pid)
+{
+	pthread_mutex_lock(&s->lock);
+	ask(s, &s->queue, pid);
+	pthread_mutex_unlock(&s->lock);
+}
+
+void stacks__forked(struct stacks *s, pid_t parent, pid_t pid, uint32_t start)
+{
+	struct sproc *from, *p, *first;
+
+	pthread_mutex_lock(&s->lock);
+	from = latest(s, parent);
+	if (!from || !from->read)
+		goto out;
+	p = newest(s, (uint32_t)pid, start);
+	if (!p) {
+		p = next_program(s, pid, start, 0);
+		if (p)
+			inherit(p, from);
+	} else if (p->id == from->id) {
+		if (!p->parent)
+			p->parent = from->py ? from : from->parent;
+	} else if (!p->older) {
+		/* A mapping of its next program was told first, and it was looked at then. */
+		first = keep(s, pid, start, 0);
+		if (first) {
+			inherit(first, from);
+			first->over = true;
+			p->older = first;
+			p->since = clock__boot();
+			p->untold = true;
+		}
+	}
+out:
+	ask(s, &s->queue, pid);
+	pthread_mutex_unlock(&s->lock);
+}
+
+void stacks__exec(struct stacks *s, pid_t pid, uint32_t start, uint64_t time)
+{
+	struct sproc *p;
+
+	pthread_mutex_lock(&s->lock);
+	p = newest(s, (uint32_t)pid, start);
+	if (p && p->untold) {
+		p->since = time;
+		p->untold = false;
+	} else {
+		next_program(s, pid, start, time);
+	}
+	/* The programs have forgotten the old one by themselves (procs__exec). */
+	ask(s, &s->queue, pid);
+	pthread_mutex_unlock(&s->lock);
+}
+
+void stacks__gone(struct stacks *s, pid_t pid)
+{
+	struct sproc *p;
+
+	pthread_mutex_lock(&s->lock);
+	p = latest(s, pid);
+	if (p)
+		p->gone = true;
+	ask(s, &s->ended, pid);
+	pthread_mutex_unlock(&s->lock);
+}
+
+bool stacks__wait(struct stacks *s, unsigned int ms)
+{
+	struct timespec t;
+	bool done;
+	int err = 0;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	t.tv_sec += ms / 1000;
+	t.tv_nsec += ms % 1000 * 1000000L;
+	if (t.tv_nsec >= 1000000000L) {
+		t.tv_sec++;
+		t.tv_nsec -= 1000000000L;
+	}
+	pthread_mutex_lock(&s->lock);
+	while ((s->busy || s->queue.n) && !err)
+		err = pthread_cond_timedwait(&s->idle, &s->lock, &t);
+	done = !s->busy && !s->queue.n;
+	pthread_mutex_unlock(&s->lock);
+	return done;
+}
+
+void stacks__retry(struct stacks *s, uint64_t now)
+{
+	size_t i;
+
+	pthread_mutex_lock(&s->lock);
+	for (i = 0; i < s->n_procs; i++) {
+		struct sproc *p = s->procs[i];
+
+		if (p->gone || p->over || !p->read || now < p->next_try || python_settled(p->why))
+			continue;
+		/* An interpreter starts in milliseconds or never; it may be loaded just now. */
+		if (p->why == MT_PY_NO_INTERPRETER && p->tries > 5)
+			continue;
+		p->next_try = now + (RETRY_NS << MT_MIN(p->tries++, 8u));
+		ask(s, &s->queue, p->pid);
+	}
+	pthread_mutex_unlock(&s->lock);
+}
