@@ -94,15 +94,15 @@ static __always_inline void py_send(struct mt_pywalk *w)
 }
 
 /* The walk, from what pystack__take has put into the thread's place; see uw_walk. */
-__noinline int py_walk_it(struct pt_regs *ctx)
+__noinline int py_walk_it(int unused)
 {
 	struct task_struct *t = bpf_get_current_task_btf();
 	struct mt_pywalk *w = bpf_task_storage_get(&py_walks, t, 0, 0);
 	struct mt_py_offsets *o;
 	__u32 tgid, limit;
 
-	/* Callers would leave it out: but the kernel wants a context there. */
-	asm volatile("" : : "r"(ctx));
+	/* Callers would leave it out: but the kernel wants a number there. */
+	asm volatile("" : : "r"(unused));
 	if (!w)
 		return 0;
 	tgid = w->h.tgid;
@@ -139,7 +139,7 @@ static __always_inline __u64 pystack__take(struct pt_regs *ctx, const struct mt_
 	w->hash[0] = (__u64)h->tgid << 32 | h->start;
 	w->hash[1] = 0;
 	w->s.n = limit;
-	py_walk_it(ctx);
+	py_walk_it(0);
 	if (!w->s.n) {
 		py_count(w->s.why < MT_PY_WHY_MAX ? w->s.why : MT_PY_UNREADABLE);
 		return 0;

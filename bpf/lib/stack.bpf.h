@@ -199,7 +199,6 @@ static __always_inline void uw_start(struct mt_uw *u, struct pt_regs *ctx)
 	u->fp_lost = 0;
 	u->sp_lost = 0;
 	u->map = 0;
-	uw_returns(u);
 	u->rec.n = 0;
 	u->rec.end = MT_END_NOT;
 	u->rec.guessed = 0;
@@ -245,8 +244,11 @@ __noinline int uw_walk(int unused)
 	struct mt_uw_proc *proc;
 	__u32 tgid;
 
+	/* Callers would leave it out: but the kernel wants a number there. */
+	asm volatile("" : : "r"(unused));
 	if (!u)
 		return 0;
+	uw_returns(u);
 	tgid = u->rec.h.tgid;
 	proc = bpf_map_lookup_elem(&uw_procs, &tgid);
 	if (proc) {
