@@ -11,11 +11,12 @@ import subprocess
 # What a mainline release has (tracers.md 3.1), as `memtap check` names it. Debian adds nothing.
 YES, NO = 'yes', 'no (this kernel has it not)'
 OFF, DENIED = 'switched off (MEMTAP_DISABLE)', 'not permitted: Operation not permitted'
-OPTIONAL = ('attach cookies', 'sleepable uprobe programs', 'uprobe_multi links', 'uprobe sessions')
+OPTIONAL = ('attach cookies', 'sleepable uprobe programs', 'uprobe_multi links', 'uprobe sessions',
+            'stacks walked by loops')
 FEATURES = {
-    '5.10': dict(zip(OPTIONAL, (NO, NO, NO, NO))),
-    '6.1': dict(zip(OPTIONAL, (YES, YES, NO, NO))),
-    '6.12': dict(zip(OPTIONAL, (YES, YES, YES, NO))),
+    '5.10': dict(zip(OPTIONAL, (NO, NO, NO, NO, NO))),
+    '6.1': dict(zip(OPTIONAL, (YES, YES, NO, NO, YES))),
+    '6.12': dict(zip(OPTIONAL, (YES, YES, YES, NO, YES))),
 }
 BASIC = {'kernel type information (BTF)': YES, 'BPF ring buffer': YES, 'perf uprobes': YES}
 # More than the common set is emulated from 6.13 (arm64) and 6.18 (x86-64) on.

@@ -6,9 +6,10 @@ import os
 import re
 import struct
 import sys
+import time
 import unittest
 
-from harness import LiveTest, built, sim
+from harness import LONG, LiveTest, built, sim
 from test_pystack import installed
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -121,6 +122,64 @@ class CallStack(LiveTest):
         self.assertTrue({'raise', 'main', '_start', 'clone3', 'halMemAlloc'} <= names, names)
         self.assertTrue(any('(std::' in r['call_c'] for r in result.rows))
         self.assertTrue(all(not r['call_py'] for r in result.rows))
+
+    def test_option(self):
+        for value in ('', 'c:', 'c:0', 'c:1001', 'python:x', 'c,', 'java', 'c:5:6', 'c python'):
+            done = self.run_memtap('record', '-p', os.getpid(), '--call-stack', value)
+            if value == 'c,':  # as the vendor's lists
+                continue
+            self.assertEqual(done.returncode, 2, (value, done.stderr))
+            self.assertIn('--call-stack', done.stderr)
+        self.assertIn('--call-stack', self.run_memtap('record', '--help').stdout)
+
+    def depth(self, *options, db=False, env=None):
+        # Libraries are mapped by then; each step is as the one before.
+        job = self.job('--seconds', LONG, '--rate', 1000)
+        time.sleep(1)
+        result = self.record('-p', job.pid, '-d', 2, *options, db=db, env=env).ended()
+        job.kill()
+        return result
+
+    def test_depth(self):
+        r = self.depth('--call-stack=c:3')
+        rows = r.of('MALLOC', 'FREE')
+        self.assertTrue(rows and all(len(x['call_c'].splitlines()) == 3 for x in rows))
+        self.assertTrue(all(not x['call_py'] for x in rows))
+        self.assertEqual(list(r.summary['stacks']['c_cut']), ['more frames than asked for'])
+        self.assertIn('100.00 % complete or as deep as asked for', r.stderr)
+
+    def cells(self, rows):
+        return {(r['event'], r['type'], re.sub(r'\[0x\w+\]', '', r['call_c']), r['call_py']) for r in rows}
+
+    def test_files(self):
+        """The same cells in a csv, a db, in the vendor's order; rows of other kinds have none."""
+        csv = self.depth('--call-stack=c,python')
+        self.assertGreater(len(csv.of('MALLOC')), 50)
+        for r in csv.rows:
+            memory = r['event'] in ('MALLOC', 'FREE')
+            self.assertEqual(bool(r['call_c']), memory, r)
+            self.assertEqual(r['call_py'], 'NA' if memory else '', r)
+            if memory:
+                self.assertTrue(r['call_c'].splitlines()[-1].count('_start') or 'clone3' in r['call_c'], r)
+        for options in ({'db': True}, {}):
+            other = self.depth('--call-stack=c,python', *(() if options else ('--order', 'block')), **options)
+            memory = [r for r in other.rows if r['event'] in ('MALLOC', 'FREE')]
+            self.assertEqual(self.cells(memory), self.cells(csv.of('MALLOC', 'FREE')))
+
+    def test_mechanisms(self):
+        """Without sessions, without uprobe_multi."""
+        # Not sleepable alone: newer kernels refuse a function that could sleep where it is never reached.
+        for off in ('session', 'session,multi'):
+            with self.subTest(off):
+                r = self.depth('--call-stack=c', env={'MEMTAP_DISABLE': off})
+                s = r.summary['stacks']
+                self.assertEqual((s['c_cut'], s['c_lost'], s['unknown_cells']), ({}, 0, 0))
+                self.assertGreater(s['c_complete'], 100)
+        r = self.depth('--call-stack=c', env={'MEMTAP_DISABLE': 'loop'})
+        self.assertIn('bpf_loop', r.summary['stacks']['why'])
+        self.assertIn('rows will have no call stacks', r.stderr)
+        self.assertTrue(all(not x['call_c'] for x in r.rows))
+        self.assertGreater(len(r.of('MALLOC')), 50)
 
     def test_children(self):
         """A child that is gone before anybody could look at it; a new program of one."""

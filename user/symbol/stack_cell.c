@@ -97,7 +97,8 @@ void stack_cell__c(struct stacks *s, const struct sproc *p, const struct kept *k
 		n = s->opts.c_depth;
 	for (i = 0; i < n; i++)
 		put_frame(s, p, k->frames[i], sb);
-	if (n == k->n && !s->opts.plain && !stack_end__complete(k->end))
+	if (n == k->n && !s->opts.plain && !stack_end__complete(k->end) &&
+	    !(k->end == MT_END_DEEP && s->opts.c_depth))
 		strbuf__printf(sb, "(cut: %s)\n", stack_end__text(k->end));
 }
 
@@ -111,6 +112,7 @@ void stack_cell__python(struct stacks *s, const struct kept *k, struct strbuf *s
 		strbuf__puts(sb, k->lines[i] ? s->store.lines[k->lines[i] - 1] : "NA");
 		strbuf__puts(sb, "\n");
 	}
-	if (n == k->n && !s->opts.plain && k->end)
+	if (n == k->n && !s->opts.plain && k->end &&
+	    !(k->end == MT_PY_TOO_DEEP && s->opts.python_depth))
 		strbuf__printf(sb, "(cut: %s)\n", python__reason(k->end));
 }
