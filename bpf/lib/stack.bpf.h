@@ -26,17 +26,20 @@ static long uw_one(__u32 i, struct mt_uw **u)
 /*
  * The walk, from what stack__take_n has put into the thread's place. A function of
  * its own, which the verifier looks at once a program and not once for each way
- * that leads to it.
+ * that leads to it. It must not take the context: as what it is declared there differs
+ * between kernels and architectures (user_pt_regs on arm64).
  */
-__noinline int uw_walk(struct pt_regs *ctx)
+__noinline int uw_walk(int unused)
 {
 	struct mt_uw *u = bpf_task_storage_get(&uw_walks, bpf_get_current_task_btf(), 0, 0);
 	struct mt_uw_proc *proc;
 	__u32 tgid;
 
+	/* Callers would leave it out: but the kernel wants a number there. */
+	asm volatile("" : : "r"(unused));
 	if (!u)
 		return 0;
-	uw_start(u, ctx);
+	uw_returns(u);
 	tgid = u->rec.h.tgid;
 	proc = bpf_map_lookup_elem(&uw_procs, &tgid);
 	if (proc) {
@@ -73,7 +76,8 @@ static __always_inline __u64 stack__take_n(struct pt_regs *ctx, const struct mt_
 	u->rec.h.type = MT_REC_STACK;
 	u->limit = limit;
 	u->always = always;
-	uw_walk(ctx);
+	uw_start(u, ctx);
+	uw_walk(0);
 	return u->rec.hash[0];
 }
 

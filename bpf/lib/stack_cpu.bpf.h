@@ -52,6 +52,7 @@ __attribute__((noinline)) int uw_frames(void)
 
 	if (!u)
 		return 0;
+	uw_returns(u);
 	tgid = u->rec.h.tgid;
 	proc = bpf_map_lookup_elem(&uw_procs, &tgid);
 	if (proc) {

@@ -187,8 +187,8 @@ static __always_inline void uw_start(struct mt_uw *u, struct pt_regs *ctx)
 #endif
 	u->exact = 1;
 	u->fp_lost = 0;
+	u->sp_lost = 0;
 	u->map = 0;
-	uw_returns(u);
 	u->rec.n = 0;
 	u->rec.end = MT_END_NOT;
 	u->rec.guessed = 0;

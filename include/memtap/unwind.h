@@ -126,7 +126,7 @@ enum mt_uw_end {
 	MT_END_RULE, /* a rule that is not understood */
 	MT_END_REG, /* a rule on a register whose value is not known any more */
 	MT_END_FAULT, /* stack that cannot be read */
-	MT_END_LOOP, /* a frame that does not lie above the one before */
+	MT_END_LOOP, /* a frame that does not lie above the one before, or askew (aarch64) */
 	MT_END_NOPROC, /* the mappings of the process are not there (yet) */
 	MT_END_ROOM, /* no place to walk it: no storage for the thread */
 	MT_END_MAX
@@ -159,6 +159,8 @@ struct mt_uw {
 	__u8 regs_known; /* regs are those of this frame */
 	__u8 fp_lost;
 	__u8 always; /* a record also for a stack that the reader has */
+	__u8 sp_lost; /* aarch64: sp is a lower bound */
+	__u8 pad[3];
 	__u64 trampoline; /* of return probes in this process; 0 = none */
 	__u64 replaced; /* struct return_instance: the innermost that is not passed yet */
 	struct mt_stack rec; /* what is sent: with the frames right behind it */

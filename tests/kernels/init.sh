@@ -149,6 +149,13 @@ wait $job
 kill $walk 2>/dev/null
 rm /tmp/go
 
+# Stacks of C in BPF, then at each instruction of a stretch, beside those that the program itself sees.
+echo "RUN cwalk at $(cut -d" " -f1 /proc/uptime)"
+for mode in plain sleepable steps; do
+	cwalk $mode >$out/cwalk.$mode 2>&1
+	echo "status $?" >>$out/cwalk.$mode
+done
+
 for lib in /sim/torch_npu_*/lib/libtorch_npu.so; do
 	memtap probes $lib --derive --json
 done >$out/derived 2>&1

@@ -129,6 +129,34 @@ def stacks(out):
     return bad, f'pystack: {sum(len(s[2]) for s in got)} Python frames in {len(got)} stacks equal the program\'s'
 
 
+# Kinds of C stacks that tests/live/cwalk_target.c makes.
+KINDS = {'recursion', 'qsort', 'signal', 'signal, own stack', 'fault in a leaf', 'no frame pointer', 'alloca',
+         'no frame record', 'record on top', 'code without a file', 'makecontext', 'thread'}
+
+
+def walks(out, release):
+    """Problems of the C stacks, and lines about them."""
+    def lines(mode):
+        with open(os.path.join(out, 'cwalk.' + mode), errors='replace') as f:
+            return f.read().splitlines()
+    steps, said, bad = lines('steps'), [], []
+    for mode in ('plain', 'sleepable'):
+        told = lines(mode)
+        # bpf_loop came with 5.17.
+        if told[0].startswith('skip ') and release == '5.10':
+            said.append(f'cwalk: skipped here: {told[0][5:]}')
+            continue
+        same = [x.split(' ', 3)[1:] for x in told if x.startswith('same ')]
+        if {kind for _, _, kind in same} != KINDS or told[-1] != 'status 0' or min(int(n) for n, _, _ in same) < 40:
+            bad.append(f'cwalk {mode}: {told[-6:]}')
+        said.append(f'cwalk {mode}: {sum(int(n) for _, n, _ in same)} frames in {sum(int(n) for n, _, _ in same)} '
+                    f'stacks of {len(same)} kinds equal the program\'s')
+    if steps[-1] != 'status 0' or len(steps) != 2:
+        bad.append(f'cwalk steps: {steps[-3:]}')
+    said.append(f'cwalk steps: {steps[-2] if len(steps) > 1 else "nothing"}')
+    return bad, said
+
+
 def main(release, arch, out, root):
     words, bad = Words(release, arch, out, root), []
     words.checks()
@@ -150,6 +178,10 @@ def main(release, arch, out, root):
     problems, line = stacks(out)
     print('     ' + line)
     bad += [f'pystack: {p}' for p in problems]
+    problems, lines = walks(out, release)
+    for line in lines:
+        print('     ' + line)
+    bad += problems
     for run, state in (('main', 'found'), ('ranks', 'attached'), ('python', 'found')):
         with open(os.path.join(out, run + '.json')) as f:
             print(f'     {run}: {words.probes(run, state, json.load(f))}')

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Takes the stack of every call of a function, for tests/unit/stack_bpf.c and the bench. */
 /*
- * Two objects: since 6.15 a program that cannot sleep must not even contain a walk that
- * could, and the walk is one function for all programs of an object.
+ * With UW_NO_SLEEP for programs that cannot sleep: since 6.15 they must not even contain a
+ * walk that could, and the walk is one function for all programs of an object.
  */
-#ifndef STACK_SLEEPS
-#define UW_NO_SLEEP
-#endif
 #include "lib/stack.bpf.h"
 
 static __always_inline int take_it(struct pt_regs *ctx)
@@ -18,15 +15,14 @@ static __always_inline int take_it(struct pt_regs *ctx)
 	return 0;
 }
 
-#ifdef STACK_SLEEPS
-SEC("uprobe.s")
-int take_s(struct pt_regs *ctx)
+SEC("uprobe")
+int take(struct pt_regs *ctx)
 {
 	return take_it(ctx);
 }
-#else
-SEC("uprobe")
-int take(struct pt_regs *ctx)
+
+SEC("uprobe.s")
+int take_s(struct pt_regs *ctx)
 {
 	return take_it(ctx);
 }
@@ -48,4 +44,3 @@ int by_fp(struct pt_regs *ctx)
 		bpf_get_stack(ctx, u->frames, sizeof(u->frames), 1 << 8 /* BPF_F_USER_STACK */);
 	return 0;
 }
-#endif

@@ -60,8 +60,10 @@ Test(unwind_bpf, sleepable)
 
 	need(FEAT_LOOP);
 	need(FEAT_SLEEPABLE);
-	skel = stack_s_bpf__open_and_load();
+	skel = stack_s_bpf__open();
 	cr_assert(skel, "%s", strerror(errno));
+	bpf_program__set_autoload(skel->progs.take, false);
+	cr_assert_eq(stack_s_bpf__load(skel), 0);
 	run(skel->obj, skel->progs.take_s, false);
 	stack_s_bpf__destroy(skel);
 }

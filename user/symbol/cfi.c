@@ -149,6 +149,21 @@ static bool sp_is_cfa(Dwarf_Frame *f, int machine)
 	       (n == 2 && o[0].atom == DW_OP_call_frame_cfa && o[1].atom == DW_OP_stack_value);
 }
 
+/*
+ * The return address above the caller's sp: so _dl_runtime_resolve of glibc describes
+ * itself, whose CFA is the sp that it was entered with. Before that the .plt pushed 16
+ * bytes, x30 in the upper half. At its end they are gone, and x30 has its value.
+ */
+static void lazy_binder(struct mt_uw_rule *r)
+{
+	r->off += 16;
+	r->ra_off -= 16;
+	if (r->off)
+		return;
+	r->ra = MT_RA_LR;
+	r->ra_off = 0;
+}
+
 void cfi__rule(Dwarf_Frame *f, int machine, bool signal, struct mt_uw_rule *r)
 {
 	Dwarf_Op *ops;
@@ -198,6 +213,8 @@ void cfi__rule(Dwarf_Frame *f, int machine, bool signal, struct mt_uw_rule *r)
 	/* setcontext and longjmp: the caller's sp is not the CFA, it is fetched from somewhere. */
 	if (r->cfa != MT_CFA_SP && r->cfa != MT_CFA_FP && !sp_is_cfa(f, machine))
 		r->cfa = MT_CFA_OTHER;
+	if (machine == EM_AARCH64 && r->cfa == MT_CFA_SP && r->ra == MT_RA_CFA && r->ra_off == 8)
+		lazy_binder(r);
 	if (r->cfa == MT_CFA_OTHER || r->ra == MT_RA_OTHER)
 		*r = (struct mt_uw_rule){ .cfa = MT_CFA_OTHER };
 }

@@ -6,6 +6,9 @@
  * each row. Rows that say the same as the one before are left out. What lies
  * between two functions has a row that says so, although no call returns there:
  * an address there is a sign that something is wrong, or of a made stack.
+ *
+ * aarch64 has the rows of all functions as well: bpf/lib/unwind.bpf.h says why. Its
+ * linkers describe no .plt; its rows are made here.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,6 +27,7 @@
 
 struct range {
 	uint64_t start, end;
+	const struct mt_uw_rule *rule; /* of all of it; NULL: as libdw says */
 };
 
 struct builder {
@@ -141,6 +145,8 @@ static int add_function(struct builder *b, Dwarf_CFI *cfi, const struct range *f
 	uint64_t at = fn->start;
 	int err = 0;
 
+	if (fn->rule)
+		return from_here(b, at, fn->rule);
 	while (at < fn->end && !err) {
 		struct mt_uw_rule r = { .cfa = MT_CFA_OTHER };
 		Dwarf_Addr start, end = fn->end;
@@ -187,35 +193,7 @@ static int add_all(struct builder *b, Dwarf_CFI *cfi, const struct range *fns, s
 	return err;
 }
 
-static int build_eh(struct builder *b, struct elf_image *img, Elf *elf)
-{
-	const struct fde *fdes;
-	struct range *fns;
-	Dwarf_CFI *cfi;
-	size_t n, i;
-	int err = elf_image__fdes(img, &fdes, &n);
-
-	if (err)
-		return err;
-	cfi = dwarf_getcfi_elf(elf);
-	fns = malloc(n * sizeof(*fns));
-	if (!cfi || !fns) {
-		err = cfi ? -ENOMEM : -ENOENT;
-		goto out;
-	}
-	for (i = 0; i < n; i++)
-		fns[i] = (struct range){ fdes[i].start, fdes[i].end };
-	err = add_all(b, cfi, fns, n);
-out:
-	if (cfi)
-		dwarf_cfi_end(cfi);
-	free(fns);
-	return err;
-}
-
-/* ---- .debug_frame: files that have no .eh_frame ---- */
-
-static Elf_Data *section(Elf *elf, const char *name)
+static Elf_Data *section(Elf *elf, const char *name, uint64_t *vaddr)
 {
 	size_t strings;
 	Elf_Scn *s = NULL;
@@ -229,11 +207,87 @@ static Elf_Data *section(Elf *elf, const char *name)
 		if (have && strcmp(have, name) == 0) {
 			if (h.sh_flags & SHF_COMPRESSED)
 				elf_compress(s, 0, 0);
+			*vaddr = h.sh_addr;
 			return elf_getdata(s, NULL);
 		}
 	}
 	return NULL;
 }
+
+/* ---- .plt of aarch64 ---- */
+
+/*
+ * Its entries leave sp and x30 alone. The first 32 bytes store x16 and x30 and go to
+ * the lazy binder; they are missing where there is none.
+ */
+static size_t plt_ranges(Elf *elf, struct range out[3])
+{
+	static const struct mt_uw_rule entry = { .cfa = MT_CFA_SP, .ra = MT_RA_LR };
+	static const struct mt_uw_rule lazy = { .cfa = MT_CFA_SP, .off = 16, .ra_off = -8 };
+	uint64_t at, end;
+	Elf_Data *d = section(elf, ".plt", &at);
+	uint32_t i;
+
+	if (!d || !d->d_buf || d->d_size < 32 || __builtin_add_overflow(at, d->d_size, &end))
+		return 0;
+	for (i = 0; i < 8; i += 4) { /* behind a landing pad (bti c) */
+		uint32_t code;
+
+		memcpy(&code, (const char *)d->d_buf + i, sizeof(code));
+		if (code != 0xa9bf7bf0) /* stp x16, x30, [sp, #-16]! */
+			continue;
+		out[0] = (struct range){ at, at + i + 4, &entry };
+		out[1] = (struct range){ at + i + 4, at + 32, &lazy };
+		out[2] = (struct range){ at + 32, end, &entry };
+		return end > at + 32 ? 3 : 2;
+	}
+	out[0] = (struct range){ at, end, &entry };
+	return 1;
+}
+
+/* Put them in their place, where there is room for them; nothing else describes them. */
+static void add_plt(struct builder *b, Elf *elf, struct range *fns, size_t *n)
+{
+	struct range plt[3];
+	size_t more = b->machine == EM_AARCH64 ? plt_ranges(elf, plt) : 0, i;
+
+	for (i = 0; i < *n && more && fns[i].end <= plt[0].start; i++)
+		;
+	if (!more || (i < *n && fns[i].start < plt[more - 1].end))
+		return;
+	memmove(&fns[i + more], &fns[i], (*n - i) * sizeof(*fns));
+	memcpy(&fns[i], plt, more * sizeof(*plt));
+	*n += more;
+}
+
+static int build_eh(struct builder *b, struct elf_image *img, Elf *elf)
+{
+	const struct fde *fdes;
+	struct range *fns;
+	Dwarf_CFI *cfi;
+	size_t n, i;
+	int err = elf_image__fdes(img, &fdes, &n);
+
+	if (err || !n)
+		return err ? err : -ENOENT;
+	cfi = dwarf_getcfi_elf(elf);
+	fns = malloc((n + 3) * sizeof(*fns));
+	if (!cfi || !fns) {
+		err = cfi ? -ENOMEM : -ENOENT;
+		goto out;
+	}
+	for (i = 0; i < n; i++)
+		fns[i] = (struct range){ fdes[i].start, fdes[i].end, NULL };
+	add_plt(b, elf, fns, &n);
+	err = add_all(b, cfi, fns, n);
+out:
+	if (cfi)
+		dwarf_cfi_end(cfi);
+	free(fns);
+	return err;
+}
+
+/* ---- .debug_frame: files that have no .eh_frame ---- */
 
 static int range_cmp(const void *a, const void *b)
 {
@@ -254,7 +308,7 @@ static int debug_functions(Elf *elf, Elf_Data *data, struct range **out, size_t 
 
 	*n = 0;
 	for (; (r = dwarf_next_cfi(ident, data, false, at, &next, &e)) != 1; at = next) {
-		struct range fn;
+		struct range fn = { 0 };
 
 		if (r < 0 && next == at)
 			break;
@@ -270,18 +324,21 @@ static int debug_functions(Elf *elf, Elf_Data *data, struct range **out, size_t 
 		}
 		fns[(*n)++] = fn;
 	}
+	if (!fns)
+		return -ENOENT;
 	qsort(fns, *n, sizeof(*fns), range_cmp);
 	for (i = kept = 0; i < *n; i++)
 		if (!kept || fns[i].start >= fns[kept - 1].end)
 			fns[kept++] = fns[i];
 	*n = kept;
 	*out = fns;
-	return kept ? 0 : -ENOENT;
+	return 0;
 }
 
 static int build_debug(struct builder *b, Elf *elf)
 {
-	Elf_Data *data = section(elf, ".debug_frame");
+	uint64_t vaddr;
+	Elf_Data *data = section(elf, ".debug_frame", &vaddr);
 	struct range *fns = NULL;
 	Dwarf *dw = NULL;
 	Dwarf_CFI *cfi;
