@@ -195,7 +195,8 @@ static __always_inline void uw_start(struct mt_uw *u, struct pt_regs *ctx)
 	u->rec.hash[0] = u->rec.hash[1] = 0;
 }
 
-/* To the reader: the frames only when it does not have them; nothing at all then unless u->always. */
+/* To the reader: the frames only when it does not have them; nothing at all then unless u->always.
+ */
 static __always_inline void uw_send(struct mt_uw *u)
 {
 	__u64 *known = bpf_map_lookup_elem(&uw_known, &u->rec.hash[0]);
