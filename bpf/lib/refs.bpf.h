@@ -196,9 +196,11 @@ struct {
 /* Take the stacks of the call that begins here: its record will name them. */
 static __always_inline void refs__keep(struct probe *p, struct pt_regs *ctx)
 {
-	struct mt_hdr h = {
-		.tgid = p->tgid, .tid = p->tid, .start = p->start, .time = p->now, .site = p->site_no
-	};
+	struct mt_hdr h = { .tgid = p->tgid,
+			    .tid = p->tid,
+			    .start = p->start,
+			    .time = p->now,
+			    .site = p->site_no };
 	struct mt_inflight_key k = { .tid = p->ktid, .pair = p->site->pair, .sp = p->sp };
 	struct mt_refs r = {};
 

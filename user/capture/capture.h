@@ -186,8 +186,8 @@ void drain__deliver(struct drain *d, bool final,
  * Hand out what does not wait for its time: stacks, before the events that name
  * them, and with opts.early births and deaths. Before drain__deliver, as often.
  */
-void drain__early(struct drain *d,
-		  void (*fn)(void *ctx, const void *rec, size_t size, bool late), void *ctx);
+void drain__early(struct drain *d, void (*fn)(void *ctx, const void *rec, size_t size, bool late),
+		  void *ctx);
 /* After the detach: take what is left in the rings and end the thread. */
 void drain__stop(struct drain *d);
 void drain__stats(struct drain *d, struct drain_stats *s);

@@ -325,8 +325,8 @@ static void give_back(struct drain *d, struct slice *s)
 	memset(s, 0, sizeof(*s));
 }
 
-void drain__early(struct drain *d,
-		  void (*fn)(void *ctx, const void *rec, size_t size, bool late), void *ctx)
+void drain__early(struct drain *d, void (*fn)(void *ctx, const void *rec, size_t size, bool late),
+		  void *ctx)
 {
 	struct slice s;
 

@@ -101,8 +101,7 @@ int callstack__open(struct session *s)
 		o.cache = open_cache();
 	s->cfg.stacks = (c->c ? MT_STACKS_C : 0) | (c->python ? MT_STACKS_PY : 0);
 	s->cfg.c_frames = c->c_depth ? MT_MIN(c->c_depth, MT_UW_MAX_FRAMES) : MT_UW_MAX_FRAMES;
-	s->cfg.py_frames =
-		c->python_depth ? MT_MIN(c->python_depth, MT_PY_DEPTH) : MT_PY_DEPTH;
+	s->cfg.py_frames = c->python_depth ? MT_MIN(c->python_depth, MT_PY_DEPTH) : MT_PY_DEPTH;
 	return stacks__new(&o, &s->stacks);
 }
 
@@ -127,7 +126,8 @@ void callstack__wait(struct session *s)
 	if (!s->stacks)
 		return;
 	if (!stacks__wait(s->stacks, TABLES_MS))
-		pr_warn("unwind tables are still being made after %d s: stacks of code without them "
+		pr_warn("unwind tables are still being made after %d s: stacks of code without "
+			"them "
 			"are cut until they are there",
 			TABLES_MS / 1000);
 	stacks__stats(s->stacks, &st);
@@ -186,7 +186,8 @@ void callstack__cells(void *ctx, struct row *r)
 
 	if (!s->stacks)
 		return;
-	stacks__cells(s->stacks, r->pid, r->start, r->time - (uint64_t)s->boot_to_real, &refs, &cells);
+	stacks__cells(s->stacks, r->pid, r->start, r->time - (uint64_t)s->boot_to_real, &refs,
+		      &cells);
 	r->cell_py = cells.python;
 	r->cell_py_len = cells.python_len;
 	r->cell_c = cells.c;

@@ -32,11 +32,13 @@ static void print_c(const struct stacks_stats *st, bool limited, FILE *f)
 	if (st->unsent)
 		fprintf(f, "    lost, no room in the ring: %" PRIu64 "\n", st->unsent);
 	if (st->guessed)
-		fprintf(f, "    with frames by frame pointers, without tables: %" PRIu64 " of the "
-			   "different ones\n",
+		fprintf(f,
+			"    with frames by frame pointers, without tables: %" PRIu64 " of the "
+			"different ones\n",
 			st->guessed);
 	if (st->unwind.evicted || st->unwind.no_room || st->unwind.procs_lost)
-		fprintf(f, "    unwind tables without room: %u files, %u taken away; %u processes\n",
+		fprintf(f,
+			"    unwind tables without room: %u files, %u taken away; %u processes\n",
 			st->unwind.no_room, st->unwind.evicted, st->unwind.procs_lost);
 }
 
@@ -50,8 +52,9 @@ static void print_python(const struct stacks_stats *st, bool limited, FILE *f)
 		if (i == MT_PY_OK || (limited && i == MT_PY_TOO_DEEP))
 			have += st->py[i];
 	}
-	fprintf(f, "  Python stacks: %" PRIu64 " of %" PRIu64 " events%s; %" PRIu64
-		   " different ones\n",
+	fprintf(f,
+		"  Python stacks: %" PRIu64 " of %" PRIu64 " events%s; %" PRIu64
+		" different ones\n",
 		have, all, limited ? ", as deep as asked for" : "", st->py_kept);
 	for (i = 1; i < MT_PY_WHY_MAX; i++)
 		if (st->py[i] && !(limited && i == MT_PY_TOO_DEEP))
@@ -78,8 +81,10 @@ void callstack__print(struct session *s, FILE *f)
 	if (s->opts.stacks.python)
 		print_python(&st, s->opts.stacks.python_depth, f);
 	if (st.collisions || st.unknown || s->stacks_bad)
-		fprintf(f, "    shown as NA: %" PRIu64 " cells; stacks with the hash of another: %" PRIu64
-			   ", malformed %" PRIu64 "\n",
+		fprintf(f,
+			"    shown as NA: %" PRIu64
+			" cells; stacks with the hash of another: %" PRIu64 ", malformed %" PRIu64
+			"\n",
 			st.unknown, st.collisions, s->stacks_bad);
 	fprintf(f, "    kept: %s, %s of names; %" PRIu64 " given up\n", cli__bytes(st.bytes),
 		cli__bytes(st.symbols.bytes), st.evicted);

@@ -300,7 +300,8 @@ static const char *option_values(int opt)
 	case OPT_DEVICE:
 		return "a list of npu, npu:0 to npu:31, cpu, separated by commas";
 	case OPT_STACK:
-		return "c, python or both, separated by a comma, each with :DEPTH from 1 to 1000 or "
+		return "c, python or both, separated by a comma, each with :DEPTH from 1 to 1000 "
+		       "or "
 		       "without";
 	case OPT_FORMAT:
 		return "csv or db";

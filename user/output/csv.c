@@ -96,7 +96,7 @@ int csv__row(struct sink *s, const struct row *r, bool vendor, uint64_t *guarded
 		return -EINVAL;
 	w = words_of(r);
 	p = sink__room(s, 256 + TEXT_MAX(r->name ? r->name_len : 48) + attr__bound(r) +
-			       TEXT_MAX(r->cell_py_len + r->cell_c_len));
+				  TEXT_MAX(r->cell_py_len + r->cell_c_len));
 	if (!p)
 		return s->err;
 	p = put_u64(p, r->id);

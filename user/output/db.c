@@ -193,7 +193,7 @@ static int insert(struct db *db, sqlite3_stmt *st, const struct row *r, uint64_t
 
 	strbuf__reset(&db->sb);
 	p = strbuf__reserve(&db->sb, 128 + TEXT_MAX(r->name ? r->name_len : 48) + attr__bound(r) +
-					  TEXT_MAX(r->cell_py_len + r->cell_c_len));
+					     TEXT_MAX(r->cell_py_len + r->cell_c_len));
 	if (!p) {
 		db->err = -ENOMEM;
 		return db->err;

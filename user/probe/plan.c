@@ -11,7 +11,8 @@
 #define MAX_RETS 64
 #define NO_PROBE_ON "kernels put no probe on the instruction "
 
-/* Functions that give memory out or take it back; around a refusal: its stack is that of the OOM. */
+/* Functions that give memory out or take it back; around a refusal: its stack is that of the OOM.
+ */
 static bool has_stacks(unsigned int fn)
 {
 	switch (fn) {

@@ -57,7 +57,8 @@ static struct sproc *keep(struct stacks *s, pid_t pid, uint32_t start, uint64_t 
 static struct sproc *next_program(struct stacks *s, pid_t pid, uint32_t start, uint64_t since)
 {
 	struct sproc *old = newest(s, (uint32_t)pid, start), *p = keep(s, pid, start, since);
-	uint64_t *v = p ? hmap__put(&s->by_proc, (struct hkey){ (uint64_t)pid, start }, NULL) : NULL;
+	uint64_t *v = p ? hmap__put(&s->by_proc, (struct hkey){ (uint64_t)pid, start }, NULL)
+			: NULL;
 
 	if (!v)
 		return NULL; /* it is freed with the others */

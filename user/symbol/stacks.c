@@ -372,7 +372,9 @@ void stacks__stats(struct stacks *s, struct stacks_stats *out)
 int stacks__new(const struct stacks_opts *o, struct stacks **out)
 {
 	struct stacks *s = calloc(1, sizeof(*s));
-	struct unwind_sink sink = { s, put_chunk, put_pages, put_rules, put_maps, put_proc, on_file };
+	struct unwind_sink sink = {
+		s, put_chunk, put_pages, put_rules, put_maps, put_proc, on_file
+	};
 	struct symbols_opts names = { 0 };
 	int err = 0;
 

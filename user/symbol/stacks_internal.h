@@ -133,7 +133,8 @@ void stacks__stop(struct stacks *s);
 /* Interpreters that were starting when they were looked at: again. */
 void stacks__retry(struct stacks *s, uint64_t now);
 /* The cell of a C stack (stack_cell.c). With the lock held. */
-void stack_cell__c(struct stacks *s, const struct sproc *p, const struct kept *k, struct strbuf *sb);
+void stack_cell__c(struct stacks *s, const struct sproc *p, const struct kept *k,
+		   struct strbuf *sb);
 void stack_cell__python(struct stacks *s, const struct kept *k, struct strbuf *sb);
 
 #endif

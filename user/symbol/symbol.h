@@ -78,7 +78,8 @@ struct unwind_sink {
 	int (*rules)(void *ctx, uint32_t first, const struct mt_uw_rule *r, uint32_t n);
 	int (*maps)(void *ctx, uint32_t first, const struct mt_uw_map *m, uint32_t n);
 	int (*proc)(void *ctx, pid_t pid, const struct mt_uw_proc *p);
-	/* A file that is met for the first time, NULL: not wanted. The descriptor stays the store's. */
+	/* A file that is met for the first time, NULL: not wanted. The descriptor stays the
+	 * store's. */
 	void (*file)(void *ctx, uint32_t no, int fd, const char *path);
 };
 
