@@ -129,64 +129,95 @@ PY_INLINE __s32 py_at_copy(const void *mem, const struct mt_py_offsets *o, __u64
 	return (__s32)(instr - start);
 }
 
+/* The walk from frame to frame. */
+struct py_way {
+	const void *mem;
+	const struct mt_py_offsets *o;
+	struct mt_py_stack *s;
+	__u64 frame; /* the next one */
+	__u32 max;
+};
+
+#ifdef PY_BPF_LOOP
+#define PY_STEP static
+#else
+#define PY_STEP PY_INLINE
+#endif
+
+/* One frame into w->s. 1: that was the last one, or why it could not be is in w->s->why. */
+PY_STEP long py_frame(__u32 i, struct py_way *w)
+{
+	const struct mt_py_offsets *o = w->o;
+	struct mt_py_stack *s = w->s;
+	__u32 n = PY_COUNT(s), copy = 0, check = 0;
+	__u64 code, prev, instr;
+	struct mt_py_frame *f;
+	__u8 owner = 0;
+	__s32 at;
+
+	if (!w->frame) {
+		s->why = MT_PY_OK;
+		return 1;
+	}
+	if (n >= w->max || n >= MT_PY_DEPTH)
+		return 1;
+	if (PY_READ(w->mem, s->scratch, o->frame_size, w->frame + o->frame_base)) {
+		s->why = MT_PY_UNREADABLE;
+		return 1;
+	}
+	code = PY_AT64(s, o->frame_code) & ~(__u64)o->tag;
+	prev = PY_AT64(s, o->frame_prev);
+	if (o->shim != MT_PY_NONE)
+		owner = s->scratch[o->frame_owner];
+	if ((o->shim != MT_PY_NONE && owner >= o->shim) || !code || code == o->none) {
+		w->frame = prev;
+		return 0;
+	}
+	if (o->frame_tlbc != MT_PY_NONE)
+		copy = PY_AT32(s, o->frame_tlbc);
+	if (o->lasti) {
+		/* -1: not begun. */
+		at = (__s32)(PY_AT32(s, o->frame_instr) << o->lasti_shift);
+	} else {
+		instr = PY_AT64(s, o->frame_instr);
+		at = o->code_tlbc ? py_at_copy(w->mem, o, code, instr, copy)
+				  : (__s32)(instr - code - o->code_start);
+	}
+	if (o->code_size && !PY_READ(w->mem, s->scratch, o->code_size, code + o->code_base))
+		check = mt_py_check(PY_AT64(s, o->code_name), PY_AT64(s, o->code_table),
+				    PY_AT32(s, o->code_first));
+	n = PY_COUNT(s);
+	PY_BOUND(n);
+	f = &s->frame[n];
+	f->code = code;
+	f->check = check;
+	f->at = at;
+	PY_COUNT(s) = n + 1;
+	w->frame = prev;
+	return 0;
+}
+
 /* Frames from `frame` outwards into s, at most `max`; s->n, s->why, s->next. */
 PY_INLINE void py_frames(const void *mem, const struct mt_py_offsets *o, __u64 frame, __u32 max,
 			 struct mt_py_stack *s)
 {
+	struct py_way w = { .mem = mem, .o = o, .s = s, .frame = frame, .max = max };
+
+	s->why = MT_PY_TOO_DEEP;
+#ifdef PY_BPF_LOOP /* 5.17: the verifier looks at a frame once */
+	bpf_loop(MT_PY_STEPS, py_frame, &w, 0);
+#else
 	int i;
 
-	s->why = MT_PY_OK;
 #ifdef __bpf__
 #pragma clang loop unroll(disable)
 #endif
-	for (i = 0; i < MT_PY_STEPS; i++) {
-		__u32 n = PY_COUNT(s), copy = 0, check = 0;
-		__u64 code, prev, instr;
-		struct mt_py_frame *f;
-		__u8 owner = 0;
-		__s32 at;
-
-		if (!frame)
-			return;
-		if (n >= max || n >= MT_PY_DEPTH)
+	for (i = 0; i < MT_PY_STEPS; i++)
+		if (py_frame(i, &w))
 			break;
-		if (PY_READ(mem, s->scratch, o->frame_size, frame + o->frame_base)) {
-			s->why = MT_PY_UNREADABLE;
-			s->next = frame;
-			return;
-		}
-		code = PY_AT64(s, o->frame_code) & ~(__u64)o->tag;
-		prev = PY_AT64(s, o->frame_prev);
-		if (o->shim != MT_PY_NONE)
-			owner = s->scratch[o->frame_owner];
-		if ((o->shim != MT_PY_NONE && owner >= o->shim) || !code || code == o->none) {
-			frame = prev;
-			continue;
-		}
-		if (o->frame_tlbc != MT_PY_NONE)
-			copy = PY_AT32(s, o->frame_tlbc);
-		if (o->lasti) {
-			/* -1: not begun. */
-			at = (__s32)(PY_AT32(s, o->frame_instr) << o->lasti_shift);
-		} else {
-			instr = PY_AT64(s, o->frame_instr);
-			at = o->code_tlbc ? py_at_copy(mem, o, code, instr, copy)
-					  : (__s32)(instr - code - o->code_start);
-		}
-		if (o->code_size && !PY_READ(mem, s->scratch, o->code_size, code + o->code_base))
-			check = mt_py_check(PY_AT64(s, o->code_name), PY_AT64(s, o->code_table),
-					    PY_AT32(s, o->code_first));
-		n = PY_COUNT(s);
-		PY_BOUND(n);
-		f = &s->frame[n];
-		f->code = code;
-		f->check = check;
-		f->at = at;
-		PY_COUNT(s) = n + 1;
-		frame = prev;
-	}
-	s->why = MT_PY_TOO_DEEP;
-	s->next = frame;
+#endif
+	if (s->why != MT_PY_OK)
+		s->next = w.frame;
 }
 
 /*

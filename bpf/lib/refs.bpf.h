@@ -13,6 +13,9 @@
 #include "probe.bpf.h"
 
 #ifdef MT_WITH_STACKS
+#ifndef MT_STACKS_CPU
+#define PY_BPF_LOOP
+#endif
 #include "pystack.bpf.h"
 #ifdef MT_STACKS_CPU
 #include "stack_cpu.bpf.h"

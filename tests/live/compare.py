@@ -95,7 +95,7 @@ def brief(row):
 
 def told_late(e, summary):
     """Made while the recorder had yet to learn of the Python function, and the summary says so."""
-    for f in summary.get('late_functions', ()):
+    for f in (summary or {}).get('late_functions', ()):
         if f['pid'] == e.pid and f['first_boot_ns'] <= e.t0 <= f['last_boot_ns'] and \
                 any(e.record['fn'].endswith('mstx' + name) for name in f['functions'].split()):
             return True

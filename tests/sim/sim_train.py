@@ -30,6 +30,7 @@ def arguments():
     p.add_argument('--leak', action='store_true')
     p.add_argument('--tour', action='store_true', help='each thread sets every device before its own')
     p.add_argument('--oom', action='store_true')
+    p.add_argument('--load', action='store_true', help='all libraries and modules before READY')
     p.add_argument('--wait', action='store_true')
     p.add_argument('--quiet', action='store_true')
     return p.parse_args()
@@ -206,6 +207,8 @@ def main():
     a = arguments()
     restart_with_libraries(a)
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    if a.load:
+        Stack(a.root, sysconfig.get_path('purelib') if a.site else None)
     print('READY', os.getpid(), flush=True)
     if a.wait:
         sys.stdin.readline()

@@ -59,3 +59,77 @@ Test(drain, waits_for_a_record_in_work)
 	cr_expect_leq(n, 2 * 200 / POLL_MS + 20, "looked %u times in 200 ms", n);
 	cr_expect_geq(n, 2);
 }
+
+/* ---- what is handed out when ---- */
+
+static struct drain *still(void)
+{
+	struct drain *d = calloc(1, sizeof(*d));
+
+	pthread_mutex_init(&d->lock, NULL);
+	d->opts = (struct drain_opts){ .window_ns = 100000000, .max_bytes = 1 << 20, .early = true };
+	d->next = clock__boot() / SLICE_NS - 20;
+	d->stop = true; /* there is no thread */
+	return d;
+}
+
+static void put(struct drain *d, unsigned int type, uint64_t time, bool life)
+{
+	struct mt_task r = { .h = { .size = sizeof(r), .type = (uint8_t)type, .time = time } };
+
+	take(d, &r, sizeof(r), life);
+}
+
+static uint64_t times[8];
+static unsigned int types[8], n_times;
+
+static void on_record(void *ctx, const void *rec, size_t size, bool late)
+{
+	const struct mt_hdr *h = rec;
+
+	cr_assert_lt(n_times, 8);
+	types[n_times] = h->type;
+	times[n_times++] = h->time;
+}
+
+Test(drain, tells_up_to_when_all_is_handed_out)
+{
+	struct drain *d = still();
+	uint64_t now = clock__boot();
+
+	put(d, MT_REC_CALL, now - 150000000, false);
+	put(d, MT_REC_CALL, now + 1000000000, false);
+	drain__deliver(d, false, on_record, NULL);
+	cr_expect_eq(n_times, 1);
+	cr_expect_gt(drain__handed_out(d), now - 150000000);
+	/* Nothing that has not been handed out is from before: a row of that time is in order. */
+	cr_expect_leq(drain__handed_out(d), now + 1000000000);
+	cr_expect_leq(drain__handed_out(d), clock__boot() - 100000000);
+	drain__free(d);
+}
+
+/* The other ring is read first; what it tells happened later all the same. */
+Test(drain, hands_out_stacks_at_once_and_in_order)
+{
+	struct drain *d = still();
+	uint64_t now = clock__boot();
+
+	put(d, MT_REC_FORK, now - 3000, true);
+	put(d, MT_REC_EXIT, now - 1000, true);
+	put(d, MT_REC_STACK, now - 2000, false);
+	put(d, MT_REC_PYSTACK, now - 2500, false);
+	put(d, MT_REC_CALL, now - 2000, false);
+	drain__early(d, on_record, NULL);
+	cr_assert_eq(n_times, 4);
+	cr_expect(types[0] == MT_REC_FORK && types[1] == MT_REC_PYSTACK && types[2] == MT_REC_STACK &&
+		  types[3] == MT_REC_EXIT);
+	/* Stacks are no events; births and ends come again in their time. */
+	cr_expect(d->st.received == 1 && d->st.stacks == 2 && d->st.life == 2);
+	n_times = 0;
+	drain__early(d, on_record, NULL);
+	cr_expect_eq(n_times, 0);
+	drain__deliver(d, true, on_record, NULL);
+	cr_expect_eq(n_times, 3);
+	cr_expect(times[0] <= times[1] && times[1] <= times[2]);
+	drain__free(d);
+}

@@ -188,6 +188,8 @@ void drain__deliver(struct drain *d, bool final,
  */
 void drain__early(struct drain *d, void (*fn)(void *ctx, const void *rec, size_t size, bool late),
 		  void *ctx);
+/* Boot time up to which all has been handed out; what comes from before is late. */
+uint64_t drain__handed_out(struct drain *d);
 /* After the detach: take what is left in the rings and end the thread. */
 void drain__stop(struct drain *d);
 void drain__stats(struct drain *d, struct drain_stats *s);

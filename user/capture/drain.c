@@ -373,6 +373,16 @@ void drain__deliver(struct drain *d, bool final,
 	}
 }
 
+uint64_t drain__handed_out(struct drain *d)
+{
+	uint64_t next;
+
+	pthread_mutex_lock(&d->lock);
+	next = d->next;
+	pthread_mutex_unlock(&d->lock);
+	return next * SLICE_NS;
+}
+
 void drain__stop(struct drain *d)
 {
 	if (__atomic_exchange_n(&d->stop, true, __ATOMIC_ACQ_REL))

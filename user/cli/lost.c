@@ -115,8 +115,10 @@ int session__all_losses(struct session *s, struct loss **list, size_t *n)
 /* New losses since the last call become LOST rows. */
 void session__losses(struct session *s)
 {
-	/* In the order of time: what is being written now is a window old. */
-	uint64_t now = clock__boot() - (s->t_stop ? 0 : WINDOW_NS);
+	/* In the order of time: what is written next is a window old, or older on a busy machine.
+	 */
+	uint64_t now = s->t_stop ? clock__boot()
+				 : MT_MIN(clock__boot() - WINDOW_NS, drain__handed_out(s->drain));
 	struct loss *list, news;
 	uint64_t total = 0;
 	size_t n, i;

@@ -177,6 +177,29 @@ static bool replaced(const struct progs *p, struct bpf_object *obj, const char *
 	return bpf_object__find_program_by_name(obj, s) != NULL;
 }
 
+/* A name, or with a * at its end the beginning of names. */
+static bool matches(const char *pattern, const char *name)
+{
+	size_t n = strcspn(pattern, "*");
+
+	return pattern[n] ? strncmp(pattern, name, n) == 0 : strcmp(pattern, name) == 0;
+}
+
+/*
+ * Programs that walk stacks take the verifier 50 ms each: those of functions that
+ * few processes have are loaded when one is met. The group that is loaded with it.
+ */
+static const char *rare_group(size_t layer, const char *name)
+{
+	static const char *const groups[] = { "ms_*", "pta_alloc_*", "pta_free_*", "c10_*" };
+	size_t i;
+
+	for (i = 0; layer >= STACKED && i < MT_ARRAY_SIZE(groups); i++)
+		if (matches(groups[i], name))
+			return groups[i];
+	return NULL;
+}
+
 static int prepare(struct progs *p, struct bpf_object *obj, size_t layer, const char *only)
 {
 	uint32_t mode = is_whole(layer) && (!only || layer >= STACKED) ? ready_mode(p) : 0;
@@ -190,8 +213,8 @@ static int prepare(struct progs *p, struct bpf_object *obj, size_t layer, const 
 		bool on = ends_with(name, "_s") ? features__has(p->features, FEAT_SESSION) : true;
 
 		if (only)
-			on = strcmp(only, name) == 0;
-		else if (is_whole(layer) && replaced(p, obj, name))
+			on = matches(only, name);
+		else if (is_whole(layer) && (replaced(p, obj, name) || rare_group(layer, name)))
 			on = false;
 		bpf_program__set_autoload(prog, on);
 		if (ends_with(name, "_s"))
@@ -224,7 +247,7 @@ static int prepare(struct progs *p, struct bpf_object *obj, size_t layer, const 
 	return 0;
 }
 
-/* One object; `only` restricts it to one program. */
+/* One object; `only` restricts it to what it matches. */
 static int load_one(struct progs *p, size_t layer, const char *only, struct bpf_object **out)
 {
 	struct bpf_object *obj = NULL;
@@ -264,7 +287,7 @@ static int load_merged(struct progs *p)
 		bool on = bpf_program__autoload(prog);
 		struct prog *g;
 
-		if (!on && !replaced(p, obj, name))
+		if (!on && !replaced(p, obj, name) && !rare_group(p->whole, name))
 			continue;
 		err = add_prog(p, on ? prog : NULL, name, NULL);
 		if (err)
@@ -445,20 +468,28 @@ int progs__map(const struct progs *p, const char *name)
 	return bpf_object__find_map_fd_by_name(p->objs[0], name);
 }
 
-static void load_lazy(struct progs *p, struct prog *g)
+static void load_lazy(struct progs *p, struct prog *wanted)
 {
+	const char *group = rare_group(p->whole, wanted->name);
 	struct bpf_object *obj = NULL;
-	int err = load_one(p, p->whole, g->name, &obj);
+	int err = load_one(p, p->whole, group ? group : wanted->name, &obj);
+	size_t i;
 
-	g->lazy = false;
-	if (err)
-		g->why = strdup(strerror(-err));
-	else
-		g->base = bpf_object__find_program_by_name(obj, g->name);
-	if (g->base && p->whole >= STACKED && ready_mode(p)) {
-		g->ready = true;
-		g->attach_type = ready_type(p, g->name);
-		g->mode = ready_mode(p);
+	for (i = 0; i < p->n_progs; i++) {
+		struct prog *g = &p->progs[i];
+
+		if (!g->lazy || !matches(group ? group : wanted->name, g->name))
+			continue;
+		g->lazy = false;
+		if (err)
+			g->why = strdup(strerror(-err));
+		else
+			g->base = bpf_object__find_program_by_name(obj, g->name);
+		if (g->base && p->whole >= STACKED && ready_mode(p)) {
+			g->ready = true;
+			g->attach_type = ready_type(p, g->name);
+			g->mode = ready_mode(p);
+		}
 	}
 }
 
