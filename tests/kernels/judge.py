@@ -55,6 +55,8 @@ def judge(out, run, mechanism, layout='c', least=1, kinds=(), named='', from_sta
         bad.append(f'no row named {named!r}')
     if summary['late_libraries']:
         bad.append(f'late libraries: {summary["late_libraries"]}')
+    if summary['late_functions'] or summary['functions_unseen']:
+        bad.append(f'late Python functions: {summary["late_functions"]}')
     if summary['probes_failed'] or summary['mechanism'] != mechanism:
         bad.append(f'{summary["probes_failed"]} probes failed, mechanism {summary["mechanism"]!r}')
     for trace in readers.traces_of(os.path.join(out, run)).values():

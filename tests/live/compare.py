@@ -93,15 +93,6 @@ def brief(row):
             f'boot {row.get("boot")} dev {row["device"]} ptr {row["ptr"]} {row["attr"]}')
 
 
-def told_late(e, summary):
-    """Made while the recorder had yet to learn of the Python function, and the summary says so."""
-    for f in (summary or {}).get('late_functions', ()):
-        if f['pid'] == e.pid and f['first_boot_ns'] <= e.t0 <= f['last_boot_ns'] and \
-                any(e.record['fn'].endswith('mstx' + name) for name in f['functions'].split()):
-            return True
-    return False
-
-
 def compare(rows, records, summary, rules, offset=None, eps=200, skip=(), window=None, keep=None):
     """skip: keys (event, type) that were filtered out by an option; keep: what else decides."""
     report = Report()
@@ -114,7 +105,7 @@ def compare(rows, records, summary, rules, offset=None, eps=200, skip=(), window
         offset = summary['boot_to_real_ns']
 
     def inside(e):
-        return e.t0 >= begin + EDGE * (not rules.from_start) and e.t1 <= end - EDGE and not told_late(e, summary)
+        return e.t0 >= begin + EDGE * (not rules.from_start) and e.t1 <= end - EDGE
 
     due, got = collections.defaultdict(list), collections.defaultdict(list)
     for e in T.expected(records, rules):
