@@ -45,8 +45,10 @@ __noinline int uw_walk(int unused)
 	if (proc) {
 		u->first = proc->first;
 		u->n = proc->n;
+		u->gen = proc->gen;
 		bpf_loop(MT_UW_MAX_FRAMES + 1, uw_one, &u, 0);
 	} else {
+		u->gen = 0;
 		u->n = 0; /* the frame alone, by its address */
 		uw_step(u);
 		u->rec.end = MT_END_NOPROC;

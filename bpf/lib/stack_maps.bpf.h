@@ -80,6 +80,11 @@ static __always_inline int uw_read(void *dst, __u32 n, __u64 addr)
 #endif
 }
 
+static __always_inline int uw_peek(void *dst, __u32 n, __u64 addr)
+{
+	return bpf_probe_read_user(dst, n, (const void *)addr);
+}
+
 static __always_inline struct mt_uw_map *uw_map_at(__u32 i)
 {
 	return bpf_map_lookup_elem(&uw_maps, &i);
@@ -189,6 +194,7 @@ static __always_inline void uw_start(struct mt_uw *u, struct pt_regs *ctx)
 	u->fp_lost = 0;
 	u->sp_lost = 0;
 	u->map = 0;
+	u->window_at = 0;
 	u->rec.n = 0;
 	u->rec.end = MT_END_NOT;
 	u->rec.guessed = 0;

@@ -6,6 +6,7 @@
  * by it (tests/unit/stack_walk.c). Whoever includes it gives the access first:
  *
  *   uw_read(dst, n, addr)                                memory of the target; 0 or negative
+ *   uw_peek(dst, n, addr)                                the same, without waiting for a page
  *   uw_map_at, uw_page_at, uw_rule_at, uw_chunk_at(i)    pointer or NULL
  *   uw_return(u, slot, pc)                               the return address that stood at
  *                                                        slot before a return probe took it
@@ -63,10 +64,44 @@
 #define UW_CODE(a) (a)
 #endif
 
-static __always_inline int uw_u64(__u64 addr, __u64 *v)
+/* Have n words at addr in the window, or know that they must be read by themselves. */
+static __always_inline int uw_in_window(struct mt_uw *u, __u64 addr, __u32 n)
 {
+	__u64 off = addr - u->window_at;
+
+	if (addr & 7)
+		return 0;
+	if (u->window_at && off <= sizeof(u->window) - 8 * n)
+		return 1;
+	u->window_at = uw_peek(u->window, sizeof(u->window), addr) ? 0 : addr;
+	return u->window_at != 0;
+}
+
+static __always_inline __u64 uw_word(const struct mt_uw *u, __u64 addr)
+{
+	return u->window[(addr - u->window_at) / 8 & (MT_UW_WINDOW - 1)];
+}
+
+static __always_inline int uw_u64(struct mt_uw *u, __u64 addr, __u64 *v)
+{
+	if (uw_in_window(u, addr, 1)) {
+		*v = uw_word(u, addr);
+		return 0;
+	}
 	*v = 0;
 	return uw_read(v, sizeof(*v), addr);
+}
+
+/* Two words side by side. */
+static __always_inline int uw_pair(struct mt_uw *u, __u64 addr, __u64 v[2])
+{
+	if (uw_in_window(u, addr, 2)) {
+		v[0] = uw_word(u, addr);
+		v[1] = uw_word(u, addr + 8);
+		return 0;
+	}
+	v[0] = v[1] = 0;
+	return uw_read(v, 16, addr);
 }
 
 /* The mapping that holds an address; NULL if none. */
@@ -155,7 +190,7 @@ static __always_inline int uw_by_record(struct mt_uw *u, int end)
 {
 	__u64 rec[2] = {};
 
-	if (u->fp_lost || u->fp < u->sp || (u->fp & 7) || uw_read(rec, sizeof(rec), u->fp) ||
+	if (u->fp_lost || u->fp < u->sp || (u->fp & 7) || uw_pair(u, u->fp, rec) ||
 	    UW_CODE(rec[1]) < 4096 || (rec[0] && rec[0] <= u->fp))
 		return end;
 	u->sp = u->fp + 16;
@@ -187,8 +222,8 @@ static __always_inline int uw_by_signal(struct mt_uw *u)
 	u->sp = r[2];
 	u->pc = r[3];
 #else
-	if (uw_u64(at + UC_X86_FP, &u->fp) || uw_u64(at + UC_X86_SP, &u->sp) ||
-	    uw_u64(at + UC_X86_PC, &u->pc))
+	if (uw_u64(u, at + UC_X86_FP, &u->fp) || uw_u64(u, at + UC_X86_SP, &u->sp) ||
+	    uw_u64(u, at + UC_X86_PC, &u->pc))
 		return MT_END_FAULT;
 #endif
 	u->exact = 1;
@@ -245,7 +280,7 @@ static __always_inline int uw_cfa(struct mt_uw *u, const struct mt_uw_rule *r, _
 	case MT_CFA_FP_DEREF:
 		if (r->cfa == MT_CFA_FP_DEREF && u->fp_lost)
 			return MT_END_REG;
-		if (uw_u64((r->cfa == MT_CFA_FP_DEREF ? u->fp : u->sp) + (__s64)r->off, cfa))
+		if (uw_u64(u, (r->cfa == MT_CFA_FP_DEREF ? u->fp : u->sp) + (__s64)r->off, cfa))
 			return MT_END_FAULT;
 		*cfa += (__s64)r->add;
 		return MT_END_NOT;
@@ -275,7 +310,7 @@ static __always_inline int uw_by_rule(struct mt_uw *u, const struct mt_uw_rule *
 		/* Side by side, as push and stp leave them: one read. */
 		__u64 both[2] = {};
 
-		if (uw_read(both, sizeof(both), cfa + (__s64)r->fp_off))
+		if (uw_pair(u, cfa + (__s64)r->fp_off, both))
 			return MT_END_FAULT;
 		fp = both[0];
 		pc = both[1];
@@ -286,13 +321,13 @@ static __always_inline int uw_by_rule(struct mt_uw *u, const struct mt_uw_rule *
 		if (!u->exact)
 			return MT_END_REG; /* a call of abort() by a function without a frame */
 		pc = u->lr;
-	} else if (uw_u64(cfa + (__s64)r->ra_off, &pc)) {
+	} else if (uw_u64(u, cfa + (__s64)r->ra_off, &pc)) {
 		return MT_END_FAULT;
 	}
 	if (r->fp == MT_FP_CFA)
-		u->fp_lost = uw_u64(cfa + (__s64)r->fp_off, &fp) != 0;
+		u->fp_lost = uw_u64(u, cfa + (__s64)r->fp_off, &fp) != 0;
 	else if (r->fp == MT_FP_DEREF)
-		u->fp_lost = u->fp_lost || uw_u64(u->fp + (__s64)r->fp_off, &fp);
+		u->fp_lost = u->fp_lost || uw_u64(u, u->fp + (__s64)r->fp_off, &fp);
 	else if (r->fp == MT_FP_OTHER)
 		u->fp_lost = 1;
 known:
@@ -327,20 +362,38 @@ static __always_inline void uw_hash(struct mt_uw *u, __u64 frame)
 	u->rec.hash[1] = b ^ b >> 31;
 }
 
-/*
- * Note the frame at u->pc and go to its caller. Returns rec.end: why the stack
- * ends here, or MT_END_NOT.
- */
-static __always_inline int uw_step(struct mt_uw *u)
+static __always_inline struct mt_uw_memo *uw_memo(struct mt_uw *u, __u64 *key)
+{
+	/* Calls lie anywhere: Fibonacci hashing, of its upper bits. */
+	*key = u->pc | (u->exact ? MT_UW_MEMO_EXACT : 0);
+	return &u->memo[(__u32)(*key * 0x9e3779b97f4a7c15ULL >> (64 - MT_UW_MEMO_SHIFT)) &
+			(MT_UW_MEMO - 1)];
+}
+
+/* Note the frame. */
+static __always_inline void uw_note(struct mt_uw *u, __u64 frame)
+{
+	__u32 depth = u->rec.n;
+
+	if (depth >= MT_UW_MAX_FRAMES)
+		return; /* uw_step has looked: for the verifier */
+	u->frames[depth] = frame;
+	u->rec.n = depth + 1;
+	uw_hash(u, frame);
+}
+
+/* It is without a rule, and u is its caller already. */
+#define UW_GONE_ON (-1)
+
+/* A frame that is not remembered: note it, find its rule. UW_GONE_ON, or why the stack ends. */
+static __always_inline int uw_search(struct mt_uw *u, struct mt_uw_memo *memo, __u64 key)
 {
 	__u64 at = u->pc - !u->exact, frame;
-	__u32 rule = 0, depth = u->rec.n;
 	struct mt_uw_rule *r;
 	struct mt_uw_map *m;
+	__u32 rule = 0;
 	int end;
 
-	if (depth >= MT_UW_MAX_FRAMES || (u->limit && depth >= u->limit))
-		return u->rec.end = MT_END_DEEP;
 	m = uw_find_map(u, at);
 	if (m && m->file)
 		frame = (__u64)m->file << MT_FRAME_FILE_SHIFT | ((u->pc - m->bias) & MT_FRAME_ADDR);
@@ -348,36 +401,58 @@ static __always_inline int uw_step(struct mt_uw *u)
 		frame = MT_FRAME_RAW | (u->pc & ((1ULL << 56) - 1));
 	if (u->exact)
 		frame |= MT_FRAME_EXACT;
-	u->frames[depth] = frame;
-	u->rec.n = depth + 1;
-	uw_hash(u, frame);
+	uw_note(u, frame);
 	if (!m)
-		return u->rec.end = MT_END_NOMAP;
+		return MT_END_NOMAP;
 	if (!m->pages) {
 		end = m->file ? MT_END_NOTABLE : MT_END_ANON;
 #if defined(UW_ARM64)
 		if (uw_at_sigreturn(u->pc))
-			end = uw_by_signal(u);
-		else
+			return uw_by_signal(u) ?: UW_GONE_ON;
 #endif
-			end = uw_by_record(u, end);
-	} else {
-		end = uw_find_rule(m, at - m->bias, &rule);
-		if (end == MT_END_ENTRY && u->exact)
-			end = MT_END_NOROW;
-#if defined(UW_ARM64)
-		if ((end || !rule) && uw_at_sigreturn(u->pc)) {
-			u->rec.end = uw_by_signal(u);
-			return u->rec.end;
-		}
-#endif
-		if (!end) {
-			r = uw_rule_at(rule);
-			end = r ? uw_by_rule(u, r) : MT_END_RULE;
-		}
+		return uw_by_record(u, end) ?: UW_GONE_ON;
 	}
-	u->rec.end = end;
-	return end;
+	end = uw_find_rule(m, at - m->bias, &rule);
+	if (end == MT_END_ENTRY && u->exact)
+		end = MT_END_NOROW;
+#if defined(UW_ARM64)
+	if ((end || !rule) && uw_at_sigreturn(u->pc))
+		return uw_by_signal(u) ?: UW_GONE_ON;
+#endif
+	if (end)
+		return end;
+	r = uw_rule_at(rule);
+	if (!r)
+		return MT_END_RULE;
+	memo->pc = key;
+	memo->frame = frame;
+	memo->gen = rule ? u->gen : 0;
+	memo->rule = *r;
+	return MT_END_NOT;
+}
+
+/*
+ * Note the frame at u->pc and go to its caller. Returns rec.end: why the stack
+ * ends here, or MT_END_NOT.
+ */
+static __always_inline int uw_step(struct mt_uw *u)
+{
+	__u32 depth = u->rec.n;
+	struct mt_uw_memo *memo;
+	__u64 key;
+	int end;
+
+	if (depth >= MT_UW_MAX_FRAMES || (u->limit && depth >= u->limit))
+		return u->rec.end = MT_END_DEEP;
+	memo = uw_memo(u, &key);
+	if (u->gen && memo->gen == u->gen && memo->pc == key) {
+		uw_note(u, memo->frame);
+	} else {
+		end = uw_search(u, memo, key);
+		if (end)
+			return u->rec.end = end == UW_GONE_ON ? MT_END_NOT : end;
+	}
+	return u->rec.end = uw_by_rule(u, &memo->rule);
 }
 
 #endif

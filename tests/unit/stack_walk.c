@@ -30,6 +30,8 @@ static int uw_read(void *dst, uint32_t n, uint64_t addr)
 	return n ? -EFAULT : 0;
 }
 
+#define uw_peek uw_read
+
 static struct mt_uw_map *uw_map_at(uint32_t i)
 {
 	return i < now->n_maps ? &now->maps[i] : NULL;

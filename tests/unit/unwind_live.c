@@ -72,6 +72,7 @@ static void start_registers(struct mt_uw *u, pid_t tid)
 	u->exact = 1;
 	u->first = kernel.proc.first;
 	u->n = kernel.proc.n;
+	u->gen = kernel.proc.gen;
 }
 
 static void ours(pid_t tid, struct stack *s)
