@@ -20,7 +20,7 @@ struct {
 
 static long uw_one(__u32 i, struct mt_uw **u)
 {
-	return uw_step(*u) != MT_END_NOT;
+	return uw_step(*u) != MT_END_NOT || uw_step(*u) != MT_END_NOT;
 }
 
 /*
@@ -39,14 +39,13 @@ __noinline int uw_walk(int unused)
 	asm volatile("" : : "r"(unused));
 	if (!u)
 		return 0;
-	uw_returns(u);
 	tgid = u->rec.h.tgid;
 	proc = bpf_map_lookup_elem(&uw_procs, &tgid);
 	if (proc) {
 		u->first = proc->first;
 		u->n = proc->n;
 		u->gen = proc->gen;
-		bpf_loop(MT_UW_MAX_FRAMES + 1, uw_one, &u, 0);
+		bpf_loop(UW_STEPS, uw_one, &u, 0);
 	} else {
 		u->gen = 0;
 		u->n = 0; /* the frame alone, by its address */

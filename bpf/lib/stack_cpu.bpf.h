@@ -52,7 +52,6 @@ __attribute__((noinline)) int uw_frames(void)
 
 	if (!u)
 		return 0;
-	uw_returns(u);
 	tgid = u->rec.h.tgid;
 	proc = bpf_map_lookup_elem(&uw_procs, &tgid);
 	if (proc) {
@@ -60,7 +59,7 @@ __attribute__((noinline)) int uw_frames(void)
 		u->n = proc->n;
 		u->gen = proc->gen;
 		UW_LOOP
-		for (i = 0; i <= MT_UW_MAX_FRAMES; i++)
+		for (i = 0; i < UW_STEPS; i++)
 			if (uw_frame() != MT_END_NOT)
 				break;
 	} else {

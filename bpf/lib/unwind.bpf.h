@@ -8,8 +8,9 @@
  *   uw_read(dst, n, addr)                                memory of the target; 0 or negative
  *   uw_peek(dst, n, addr)                                the same, without waiting for a page
  *   uw_map_at, uw_page_at, uw_rule_at, uw_chunk_at(i)    pointer or NULL
- *   uw_return(u, slot, pc)                               the return address that stood at
- *                                                        slot before a return probe took it
+ *   uw_replaced(u)                                       1: u->pc is where return probes lead
+ *                                                        to, and is now what stood at u->slot
+ *                                                        before one took it
  *
  * and UW_ARM64 for stacks of aarch64. There the rows of all functions are kept as
  * on x86-64, not only those of the few that a walk by frame records gets wrong:
@@ -67,19 +68,23 @@
 /* Have n words at addr in the window, or know that they must be read by themselves. */
 static __always_inline int uw_in_window(struct mt_uw *u, __u64 addr, __u32 n)
 {
-	__u64 off = addr - u->window_at;
+	__u64 off = addr - u->window_at, size;
 
 	if (addr & 7)
 		return 0;
-	if (u->window_at && off <= sizeof(u->window) - 8 * n)
+	if (off < u->window_size && u->window_size - off >= 8 * n)
 		return 1;
-	u->window_at = uw_peek(u->window, sizeof(u->window), addr) ? 0 : addr;
-	return u->window_at != 0;
+	size = MT_UW_WINDOW - (addr & (MT_UW_WINDOW - 1));
+	if (size < 8 * n)
+		return 0;
+	u->window_at = addr;
+	u->window_size = uw_peek(u->window, size, addr) ? 0 : size;
+	return u->window_size != 0;
 }
 
 static __always_inline __u64 uw_word(const struct mt_uw *u, __u64 addr)
 {
-	return u->window[(addr - u->window_at) / 8 & (MT_UW_WINDOW - 1)];
+	return u->window[(addr - u->window_at) / 8 & (MT_UW_WINDOW / 8 - 1)];
 }
 
 static __always_inline int uw_u64(struct mt_uw *u, __u64 addr, __u64 *v)
@@ -196,6 +201,7 @@ static __always_inline int uw_by_record(struct mt_uw *u, int end)
 	u->sp = u->fp + 16;
 	u->fp = rec[0];
 	u->pc = UW_CODE(rec[1]);
+	u->slot = 0;
 #if defined(UW_ARM64)
 	u->sp_lost = 1;
 #endif
@@ -264,10 +270,12 @@ static __always_inline int uw_cfa(struct mt_uw *u, const struct mt_uw_rule *r, _
 	if (u->sp_lost && (r->cfa == MT_CFA_SP || r->cfa == MT_CFA_SP_DEREF))
 		return uw_cfa_of_record(u, r, cfa);
 #endif
-	switch (r->cfa) {
-	case MT_CFA_SP:
+	/* Nearly all are of this kind: before the comparisons that a switch becomes. */
+	if (r->cfa == MT_CFA_SP) {
 		*cfa = u->sp + (__s64)r->off;
 		return MT_END_NOT;
+	}
+	switch (r->cfa) {
 	case MT_CFA_FP:
 		*cfa = u->fp + (__s64)r->off;
 		return u->fp_lost ? MT_END_REG : MT_END_NOT;
@@ -333,13 +341,13 @@ static __always_inline int uw_by_rule(struct mt_uw *u, const struct mt_uw_rule *
 known:
 	pc = UW_CODE(pc);
 #if defined(UW_ARM64)
-	pc = uw_return(u, cfa, pc); /* sp at the entry, where the link register was taken over */
+	u->slot = cfa; /* sp at the entry, where the link register was taken over */
 	/* The processor faults on a use of sp that is not a multiple of 16. */
 	if (cfa < u->sp || (cfa == u->sp && !u->exact) || (cfa & 15))
 		return MT_END_LOOP;
 	u->sp_lost = 0;
 #else
-	pc = uw_return(u, cfa + (__s64)r->ra_off, pc);
+	u->slot = cfa + (__s64)r->ra_off;
 	if (cfa <= u->sp)
 		return MT_END_LOOP;
 #endif
@@ -382,7 +390,7 @@ static __always_inline void uw_note(struct mt_uw *u, __u64 frame)
 	uw_hash(u, frame);
 }
 
-/* It is without a rule, and u is its caller already. */
+/* Not by a rule, but u->pc is another already. */
 #define UW_GONE_ON (-1)
 
 /* A frame that is not remembered: note it, find its rule. UW_GONE_ON, or why the stack ends. */
@@ -395,6 +403,8 @@ static __always_inline int uw_search(struct mt_uw *u, struct mt_uw_memo *memo, _
 	int end;
 
 	m = uw_find_map(u, at);
+	if ((!m || !m->file) && !u->exact && uw_replaced(u))
+		return UW_GONE_ON;
 	if (m && m->file)
 		frame = (__u64)m->file << MT_FRAME_FILE_SHIFT | ((u->pc - m->bias) & MT_FRAME_ADDR);
 	else

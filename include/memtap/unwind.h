@@ -155,8 +155,8 @@ enum mt_uw_step { MT_UW_STEP_WALK = 0, MT_UW_STEPS };
  * the callers of the one before, and two searches a frame cost twice what reading
  * it does.
  */
-#define MT_UW_MEMO 256
-#define MT_UW_MEMO_SHIFT 8
+#define MT_UW_MEMO 128
+#define MT_UW_MEMO_SHIFT 7
 
 struct mt_uw_memo {
 	__u64 pc; /* with MT_UW_MEMO_EXACT */
@@ -167,10 +167,11 @@ struct mt_uw_memo {
 #define MT_UW_MEMO_EXACT (1ULL << 63)
 
 /*
- * Words of the stack that are read at a time: a read costs 50 ns of checks, whatever
- * its size, and frames lie side by side.
+ * The stack is read in blocks of so many bytes, from where it is wanted to the end of
+ * the block: a read costs 50 ns of checks whatever its size, and frames lie side by
+ * side. Not across pages: one that is not there costs a fault.
  */
-#define MT_UW_WINDOW 128
+#define MT_UW_WINDOW 4096U
 
 /* The walk of one stack. */
 struct mt_uw {
@@ -187,10 +188,10 @@ struct mt_uw {
 	__u8 pad[3];
 	__u32 gen; /* 0: nothing is remembered */
 	__u32 pad2;
-	__u64 trampoline; /* of return probes in this process; 0 = none */
-	__u64 replaced; /* struct return_instance: the innermost that is not passed yet */
-	__u64 window_at; /* address of the first word in the window; 0: it is empty */
-	__u64 window[MT_UW_WINDOW];
+	__u64 slot; /* where pc was read from: the stack (x86-64), sp at the entry (aarch64) */
+	__u64 window_at; /* address of the first word in the window */
+	__u64 window_size; /* bytes; 0: it is empty */
+	__u64 window[MT_UW_WINDOW / 8];
 	struct mt_stack rec; /* what is sent: with the frames right behind it */
 	__u64 frames[MT_UW_MAX_FRAMES];
 	struct mt_uw_memo memo[MT_UW_MEMO];

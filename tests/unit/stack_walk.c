@@ -53,7 +53,7 @@ static struct mt_uw_chunk *uw_chunk_at(uint32_t i)
 }
 
 /* Nobody has put a return probe on a stored stack. */
-#define uw_return(u, slot, pc) (pc)
+#define uw_replaced(u) 0
 
 #include "../../bpf/lib/unwind.bpf.h"
 

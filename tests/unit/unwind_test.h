@@ -58,7 +58,7 @@ static inline struct mt_uw_chunk *uw_chunk_at(uint32_t i)
 }
 
 /* Nobody has put a return probe on a stack that is walked here. */
-#define uw_return(u, slot, pc) (pc)
+#define uw_replaced(u) 0
 
 #if defined(__aarch64__)
 #define UW_ARM64
