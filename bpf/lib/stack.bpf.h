@@ -20,7 +20,7 @@ struct {
 
 static long uw_one(__u32 i, struct mt_uw **u)
 {
-	return uw_step(*u) != MT_END_NOT || uw_step(*u) != MT_END_NOT;
+	return uw_step(*u) != MT_END_NOT;
 }
 
 /*

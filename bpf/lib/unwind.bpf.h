@@ -65,20 +65,23 @@
 #define UW_CODE(a) (a)
 #endif
 
-/* Have n words at addr in the window, or know that they must be read by themselves. */
-static __always_inline int uw_in_window(struct mt_uw *u, __u64 addr, __u32 n)
+/* Have the word at addr in the window, or know that it must be read by itself. */
+static __always_inline int uw_in_window(struct mt_uw *u, __u64 addr)
 {
-	__u64 off = addr - u->window_at, size;
+	__u64 from;
 
 	if (addr & 7)
 		return 0;
-	if (off < u->window_size && u->window_size - off >= 8 * n)
+	if (addr - u->window_at < u->window_size)
 		return 1;
-	size = MT_UW_WINDOW - (addr & (MT_UW_WINDOW - 1));
-	if (size < 8 * n)
-		return 0;
-	u->window_at = addr;
-	u->window_size = uw_peek(u->window, size, addr) ? 0 : size;
+	/* All that lies between here and where the frame begins is wanted soon. */
+	from = u->sp & ~7ULL;
+	if (from > addr || (from ^ addr) / MT_UW_WINDOW)
+		from = addr;
+	u->window_at = from;
+	u->window_size = MT_UW_WINDOW - (from & (MT_UW_WINDOW - 1));
+	if (uw_peek(u->window, MT_UW_WINDOW - (from & (MT_UW_WINDOW - 1)), from))
+		u->window_size = 0;
 	return u->window_size != 0;
 }
 
@@ -87,9 +90,10 @@ static __always_inline __u64 uw_word(const struct mt_uw *u, __u64 addr)
 	return u->window[(addr - u->window_at) / 8 & (MT_UW_WINDOW / 8 - 1)];
 }
 
-static __always_inline int uw_u64(struct mt_uw *u, __u64 addr, __u64 *v)
+/* By the window: for what most frames want. The verifier goes through it at each place. */
+static __always_inline int uw_near(struct mt_uw *u, __u64 addr, __u64 *v)
 {
-	if (uw_in_window(u, addr, 1)) {
+	if (uw_in_window(u, addr)) {
 		*v = uw_word(u, addr);
 		return 0;
 	}
@@ -97,16 +101,10 @@ static __always_inline int uw_u64(struct mt_uw *u, __u64 addr, __u64 *v)
 	return uw_read(v, sizeof(*v), addr);
 }
 
-/* Two words side by side. */
-static __always_inline int uw_pair(struct mt_uw *u, __u64 addr, __u64 v[2])
+static __always_inline int uw_u64(__u64 addr, __u64 *v)
 {
-	if (uw_in_window(u, addr, 2)) {
-		v[0] = uw_word(u, addr);
-		v[1] = uw_word(u, addr + 8);
-		return 0;
-	}
-	v[0] = v[1] = 0;
-	return uw_read(v, 16, addr);
+	*v = 0;
+	return uw_read(v, sizeof(*v), addr);
 }
 
 /* The mapping that holds an address; NULL if none. */
@@ -195,7 +193,7 @@ static __always_inline int uw_by_record(struct mt_uw *u, int end)
 {
 	__u64 rec[2] = {};
 
-	if (u->fp_lost || u->fp < u->sp || (u->fp & 7) || uw_pair(u, u->fp, rec) ||
+	if (u->fp_lost || u->fp < u->sp || (u->fp & 7) || uw_read(rec, sizeof(rec), u->fp) ||
 	    UW_CODE(rec[1]) < 4096 || (rec[0] && rec[0] <= u->fp))
 		return end;
 	u->sp = u->fp + 16;
@@ -228,8 +226,8 @@ static __always_inline int uw_by_signal(struct mt_uw *u)
 	u->sp = r[2];
 	u->pc = r[3];
 #else
-	if (uw_u64(u, at + UC_X86_FP, &u->fp) || uw_u64(u, at + UC_X86_SP, &u->sp) ||
-	    uw_u64(u, at + UC_X86_PC, &u->pc))
+	if (uw_u64(at + UC_X86_FP, &u->fp) || uw_u64(at + UC_X86_SP, &u->sp) ||
+	    uw_u64(at + UC_X86_PC, &u->pc))
 		return MT_END_FAULT;
 #endif
 	u->exact = 1;
@@ -288,7 +286,7 @@ static __always_inline int uw_cfa(struct mt_uw *u, const struct mt_uw_rule *r, _
 	case MT_CFA_FP_DEREF:
 		if (r->cfa == MT_CFA_FP_DEREF && u->fp_lost)
 			return MT_END_REG;
-		if (uw_u64(u, (r->cfa == MT_CFA_FP_DEREF ? u->fp : u->sp) + (__s64)r->off, cfa))
+		if (uw_u64((r->cfa == MT_CFA_FP_DEREF ? u->fp : u->sp) + (__s64)r->off, cfa))
 			return MT_END_FAULT;
 		*cfa += (__s64)r->add;
 		return MT_END_NOT;
@@ -314,31 +312,19 @@ static __always_inline int uw_by_rule(struct mt_uw *u, const struct mt_uw_rule *
 	end = uw_cfa(u, r, &cfa);
 	if (end)
 		return end;
-	if (r->ra == MT_RA_CFA && r->fp == MT_FP_CFA && r->fp_off == r->ra_off - 8) {
-		/* Side by side, as push and stp leave them: one read. */
-		__u64 both[2] = {};
-
-		if (uw_pair(u, cfa + (__s64)r->fp_off, both))
-			return MT_END_FAULT;
-		fp = both[0];
-		pc = both[1];
-		u->fp_lost = 0;
-		goto known;
-	}
 	if (r->ra == MT_RA_LR) {
 		if (!u->exact)
 			return MT_END_REG; /* a call of abort() by a function without a frame */
 		pc = u->lr;
-	} else if (uw_u64(u, cfa + (__s64)r->ra_off, &pc)) {
+	} else if (uw_near(u, cfa + (__s64)r->ra_off, &pc)) {
 		return MT_END_FAULT;
 	}
 	if (r->fp == MT_FP_CFA)
-		u->fp_lost = uw_u64(u, cfa + (__s64)r->fp_off, &fp) != 0;
+		u->fp_lost = uw_near(u, cfa + (__s64)r->fp_off, &fp) != 0;
 	else if (r->fp == MT_FP_DEREF)
-		u->fp_lost = u->fp_lost || uw_u64(u, u->fp + (__s64)r->fp_off, &fp);
+		u->fp_lost = u->fp_lost || uw_u64(u->fp + (__s64)r->fp_off, &fp);
 	else if (r->fp == MT_FP_OTHER)
 		u->fp_lost = 1;
-known:
 	pc = UW_CODE(pc);
 #if defined(UW_ARM64)
 	u->slot = cfa; /* sp at the entry, where the link register was taken over */
