@@ -28,7 +28,7 @@ import harness  # noqa: E402
 
 # Of each kind one: what is the same code on every machine is tested on this one.
 CORE = ('pool.storm', 'pool.train', 'pool.threads', 'pool.streams', 'pool.oom', 'pool.empty_cache',
-        'attach.again_and_again', 'attach.before_import')
+        'attach.again_and_again', 'attach.before_import', 'stacks.train')
 
 
 def arguments():

@@ -6,12 +6,24 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "symbol/unwind_store.h"
 #include "target/target.h"
 
 #define MAX_VDSO (1U << 20)
+/* Tables are made for so long before those that are there are shown. */
+#define SHOW_NS 100000000ULL
+/* Files that are held open for it. */
+#define MAX_WAITING 256
+
+/* A file whose rows are to be built. */
+struct waiting {
+	struct ufile *f;
+	int fd;
+	uint64_t size;
+};
 
 struct reading {
 	struct unwind_store *s;
@@ -20,6 +32,8 @@ struct reading {
 	uint32_t n, cap;
 	uint32_t *files;
 	uint32_t n_files, cap_files;
+	struct waiting *waiting;
+	uint32_t n_waiting, cap_waiting;
 };
 
 static int note_file(struct reading *r, uint32_t no)
@@ -40,6 +54,34 @@ static int note_file(struct reading *r, uint32_t no)
 		r->cap_files = cap;
 	}
 	r->files[r->n_files++] = no;
+	return 0;
+}
+
+/* Takes the descriptor over. */
+static int wait_for(struct reading *r, struct ufile *f, int fd)
+{
+	struct stat st;
+	uint32_t i;
+
+	for (i = 0; i < r->n_waiting; i++)
+		if (r->waiting[i].f == f)
+			break;
+	if (i < r->n_waiting || fstat(fd, &st)) {
+		close(fd);
+		return 0;
+	}
+	if (r->n_waiting == r->cap_waiting) {
+		uint32_t cap = r->cap_waiting + 64;
+		void *more = realloc(r->waiting, cap * sizeof(*r->waiting));
+
+		if (!more) {
+			close(fd);
+			return -ENOMEM;
+		}
+		r->waiting = more;
+		r->cap_waiting = cap;
+	}
+	r->waiting[r->n_waiting++] = (struct waiting){ f, fd, (uint64_t)st.st_size };
 	return 0;
 }
 
@@ -154,11 +196,16 @@ static int on_mapping(void *ctx, const struct mapping *m)
 		fd = copy_vdso(r->pid, m);
 		f = fd < 0 ? NULL : vdso_file(r->s, fd);
 	}
-	if (fd >= 0)
-		close(fd);
 	if (f)
 		fill(&r->maps[r->n], f, m);
 	r->n++;
+	if (f && ufile__waits(f) && r->n_waiting < MAX_WAITING) {
+		int err = wait_for(r, f, fd);
+
+		return err ? err : note_file(r, f->no);
+	}
+	if (fd >= 0)
+		close(fd);
 	return f ? note_file(r, f->no) : 0;
 }
 
@@ -231,19 +278,58 @@ static int show(struct reading *r)
 	return err;
 }
 
-int unwind_store__process(struct unwind_store *s, pid_t pid)
+static int by_size(const void *a, const void *b)
+{
+	const struct waiting *x = a, *y = b;
+
+	return x->size < y->size ? -1 : x->size > y->size;
+}
+
+/*
+ * The smallest first: the drivers, allocators and C libraries of a process, and most of
+ * its stacks, have theirs before the first of the giants has.
+ */
+static void build_some(struct reading *r)
+{
+	uint64_t end = clock__boot() + SHOW_NS;
+	uint32_t i;
+
+	qsort(r->waiting, r->n_waiting, sizeof(*r->waiting), by_size);
+	for (i = 0; i < r->n_waiting; i++) {
+		if (!i || clock__boot() < end)
+			unwind_store__build(r->s, r->waiting[i].f, r->waiting[i].fd);
+		close(r->waiting[i].fd);
+	}
+}
+
+/* One look at it, and rows for some of what it maps. *more: others wait. */
+static int look(struct unwind_store *s, pid_t pid, bool *more)
 {
 	struct reading r = { .s = s, .pid = pid };
 	int err;
 
-	s->since = s->clock;
 	err = proc__each_code(pid, on_mapping, &r);
 	if (!err)
 		err = show(&r);
 	else
 		unwind_store__forget(s, pid);
+	build_some(&r);
+	*more = r.n_waiting && !err;
+	free(r.waiting);
 	free(r.maps);
 	free(r.files);
+	return err;
+}
+
+int unwind_store__process(struct unwind_store *s, pid_t pid)
+{
+	bool more;
+	int err;
+
+	s->since = s->clock;
+	do
+		err = look(s, pid, &more);
+	while (more);
 	return err;
 }
 

@@ -247,7 +247,7 @@ static int table_of(struct unwind_store *s, struct ufile *f, int fd, struct unwi
 	return err;
 }
 
-static void build(struct unwind_store *s, struct ufile *f, int fd)
+void unwind_store__build(struct unwind_store *s, struct ufile *f, int fd)
 {
 	struct unwind_table *t;
 
@@ -336,9 +336,12 @@ struct ufile *unwind_store__file(struct unwind_store *s, int fd, const char *pat
 		f = s->files[*v - 1];
 	}
 	f->used = ++s->clock;
-	if (f->n_code && (!f->built || f->evicted))
-		build(s, f, fd);
 	return f;
+}
+
+bool ufile__waits(const struct ufile *f)
+{
+	return f->n_code && (!f->built || f->evicted);
 }
 
 const char *unwind_store__path(const struct unwind_store *s, uint32_t file)

@@ -68,8 +68,11 @@ struct unwind_store {
 	size_t n_held, cap_held;
 };
 
-/* The file behind a descriptor, its rows built if they are not there. NULL: no memory. */
+/* The file behind a descriptor. NULL: no memory. */
 struct ufile *unwind_store__file(struct unwind_store *s, int fd, const char *path);
+/* Are its rows still to be built? */
+bool ufile__waits(const struct ufile *f);
+void unwind_store__build(struct unwind_store *s, struct ufile *f, int fd);
 /* Give a range back: it can be taken again after a while. */
 void unwind_store__give(struct unwind_store *s, enum held_kind kind, uint32_t first, uint32_t n);
 /* Those whose time has come are free. */
