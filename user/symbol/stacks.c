@@ -84,7 +84,25 @@ out:
 	pthread_mutex_unlock(&s->lock);
 }
 
+/* A stack that was given up is sent again when it is met again. */
+static void on_evict(void *ctx, uint64_t hash, bool python)
+{
+	struct stacks *s = ctx;
+
+	bpf_map_delete_elem(python ? s->opts.maps.py_known : s->opts.maps.known, &hash);
+}
+
 /* ---- what the programs send ---- */
+
+static void forget_texts(struct stacks *s);
+
+/* The store did not take a stack; what to tell of that. */
+static int not_added(struct stacks *s, int err)
+{
+	if (err == -EALREADY) /* cells that were made show one of the two */
+		forget_texts(s);
+	return err == -EEXIST || err == -EALREADY ? 0 : err;
+}
 
 static int define_c(struct stacks *s, const struct mt_stack *r, size_t size)
 {
@@ -97,7 +115,7 @@ static int define_c(struct stacks *s, const struct mt_stack *r, size_t size)
 		return -EBADMSG;
 	k = stack_store__add(&s->store, (const uint64_t *)r->hash, false, r->n, &err);
 	if (!k)
-		return err == -EEXIST ? 0 : err;
+		return not_added(s, err);
 	k->end = r->end;
 	k->guessed = r->guessed;
 	s->store.guessed += r->guessed > 0;
@@ -115,28 +133,57 @@ static bool name_of(const struct sproc *p, const struct mt_py_frame *f, struct p
 	return p->parent && p->parent->py && !python__name(p->parent->py, f, name);
 }
 
-static uint32_t line_of(struct stacks *s, const struct sproc *p, const struct mt_py_frame *f)
+/* False: a frame that is not shown. */
+static bool line_of(struct stacks *s, const struct sproc *p, const struct mt_py_frame *f,
+		    uint32_t *line)
 {
 	struct python_name name;
 
+	*line = 0;
 	if (!name_of(p, f, &name)) {
 		s->unnamed++;
-		return 0;
+		return true;
 	}
+	if (name.own)
+		return false;
 	strbuf__reset(&s->sb2);
 	if (name.line)
 		strbuf__printf(&s->sb2, "%s(%d): %s", name.file, name.line, name.name);
 	else
 		strbuf__printf(&s->sb2, "%s(NA): %s", name.file, name.name);
-	return stack_store__line(&s->store, s->sb2.data, s->sb2.len);
+	*line = stack_store__line(&s->store, s->sb2.data, s->sb2.len);
+	return true;
+}
+
+/* The frames of a stack that are shown. */
+struct py_shown {
+	uint32_t n, lines[MT_PY_DEPTH];
+	uint8_t begins[MT_PY_DEPTH];
+	uint32_t begins_behind;
+};
+
+static void name_frames(struct stacks *s, const struct sproc *p, const struct mt_pywalk *r,
+			struct py_shown *out)
+{
+	uint32_t i, begins = 0;
+
+	out->n = 0;
+	for (i = 0; i < r->s.n; i++) {
+		begins += (uint32_t)(r->s.frame[i].code >> MT_PY_BEGINS_SHIFT);
+		if (!line_of(s, p, &r->s.frame[i], &out->lines[out->n]))
+			continue;
+		out->begins[out->n++] = (uint8_t)MT_MIN(begins, UINT8_MAX);
+		begins = 0;
+	}
+	out->begins_behind = MT_MIN(begins + r->s.begins, UINT8_MAX);
 }
 
 /* With the lock held. *later: the process has not been read yet. */
 static int define_python(struct stacks *s, const struct mt_pywalk *r, size_t size, bool *later)
 {
 	struct sproc *p = stacks__proc(s, r->h.tgid, r->h.start, r->h.time);
+	struct py_shown shown;
 	struct kept *k;
-	uint32_t i;
 	int err;
 
 	if (!r->s.n || r->s.n > MT_PY_DEPTH || r->s.why >= MT_PY_WHY_MAX ||
@@ -145,12 +192,18 @@ static int define_python(struct stacks *s, const struct mt_pywalk *r, size_t siz
 	if (*later && !(p && (p->py || p->parent)))
 		return -EAGAIN;
 	*later = false;
-	k = stack_store__add(&s->store, (const uint64_t *)r->hash, true, r->s.n, &err);
+	err = stack_store__known(&s->store, (const uint64_t *)r->hash, true);
+	if (err)
+		return not_added(s, err);
+	stack_store__trim(&s->store);
+	name_frames(s, p, r, &shown);
+	k = stack_store__add(&s->store, (const uint64_t *)r->hash, true, shown.n, &err);
 	if (!k)
-		return err == -EEXIST ? 0 : err;
+		return err;
 	k->end = (uint8_t)r->s.why;
-	for (i = 0; i < r->s.n; i++)
-		k->lines[i] = line_of(s, p, &r->s.frame[i]);
+	k->begins = (uint8_t)shown.begins_behind;
+	memcpy(k->lines, shown.lines, shown.n * sizeof(shown.lines[0]));
+	memcpy(kept__begins(k), shown.begins, shown.n);
 	return 0;
 }
 
@@ -246,18 +299,25 @@ static void forget_texts(struct stacks *s)
 	s->text_bytes = 0;
 }
 
-static struct text *make_text(struct stacks *s, const struct sproc *p, const struct kept *k,
-			      bool python)
+/* One of c, py or (mixed) both; a stack that is not known leaves the cell NA. */
+static struct text *make_text(struct stacks *s, const struct sproc *p, const struct kept *c,
+			      const struct kept *py, bool python)
 {
 	struct text *t = calloc(1, sizeof(*t));
 
 	if (!t)
 		return NULL;
 	strbuf__reset(&s->sb);
-	if (python)
-		stack_cell__python(s, k, &s->sb);
-	else
-		stack_cell__c(s, p, k, &s->sb);
+	if ((c && c->clash) || (py && py->clash)) {
+		strbuf__puts(&s->sb, "(not shown: two stacks have its hash)\n");
+		t->merge = STACK_CLASH;
+	} else if (python) {
+		stack_cell__python(s, py, &s->sb);
+	} else if (s->opts.mixed) {
+		t->merge = stack_mixed__cell(s, p, c, py, &s->sb);
+	} else {
+		stack_cell__c(s, p, c, &s->sb);
+	}
 	t->data = malloc(s->sb.len + 1);
 	if (!t->data || s->sb.failed) {
 		s->sb.failed = false;
@@ -271,28 +331,43 @@ static struct text *make_text(struct stacks *s, const struct sproc *p, const str
 	return t;
 }
 
-/* The text of a stack in a process; NULL: it is not known. */
-static const struct text *text_of(struct stacks *s, const struct sproc *p, uint64_t hash,
+/* Cells of C alone, of Python alone and of both have keys that do not meet. */
+static struct hkey text_key(const struct sproc *p, uint64_t c, uint64_t py)
+{
+	const uint64_t v[] = { c, py };
+
+	return (struct hkey){ hash__bytes(v, sizeof(v), 7),
+			      hash__bytes(v, sizeof(v), 8) ^ (uint64_t)(uintptr_t)p };
+}
+
+/* The text of a C stack, a Python stack, or both in a process; NULL: it is not known. */
+static const struct text *text_of(struct stacks *s, const struct sproc *p, uint64_t c, uint64_t py,
 				  bool python)
 {
-	struct hkey key = { hash ^ python, (uint64_t)(uintptr_t)p };
-	const struct kept *k;
+	struct hkey key = text_key(p, c, py);
+	const struct kept *k[2] = { NULL, NULL };
 	uint64_t *v;
 
-	if (!hash)
+	if (python ? !py : !c)
 		return NULL;
 	v = hmap__get(&s->texts, key);
 	if (v)
 		return (const struct text *)(uintptr_t)*v;
-	k = stack_store__find(&s->store, hash, python);
-	if (!k) {
+	if (c)
+		k[0] = stack_store__find(&s->store, c, false);
+	if (py)
+		k[1] = stack_store__find(&s->store, py, true);
+	if (!k[python]) {
 		s->unknown++;
 		return NULL;
 	}
+	/* It may arrive yet: this cell is made without it, and not remembered as that of both. */
+	if (!python && py && !k[1])
+		return text_of(s, p, c, 0, false);
 	v = hmap__put(&s->texts, key, NULL);
 	if (!v)
 		return NULL;
-	*v = (uint64_t)(uintptr_t)make_text(s, p, k, python);
+	*v = (uint64_t)(uintptr_t)make_text(s, p, k[0], k[1], python);
 	if (!*v)
 		hmap__del(&s->texts, key, NULL);
 	v = hmap__get(&s->texts, key);
@@ -308,6 +383,7 @@ static void show(const struct text *t, const char **p, size_t *n)
 void stacks__cells(struct stacks *s, uint32_t tgid, uint32_t start, uint64_t time,
 		   const struct mt_refs *refs, struct stack_cells *out)
 {
+	const struct text *t;
 	const struct sproc *p;
 
 	memset(out, 0, sizeof(*out));
@@ -316,9 +392,13 @@ void stacks__cells(struct stacks *s, uint32_t tgid, uint32_t start, uint64_t tim
 	pthread_mutex_lock(&s->lock);
 	p = stacks__proc(s, tgid, start, time);
 	if (s->opts.python)
-		show(text_of(s, p, refs->py, true), &out->python, &out->python_len);
-	if (s->opts.c)
-		show(text_of(s, p, refs->c, false), &out->c, &out->c_len);
+		show(text_of(s, p, 0, refs->py, true), &out->python, &out->python_len);
+	if (s->opts.c) {
+		t = text_of(s, p, refs->c, s->opts.mixed ? refs->py : 0, false);
+		if (t && s->opts.mixed)
+			s->merged[t->merge]++;
+		show(t, &out->c, &out->c_len);
+	}
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -360,7 +440,16 @@ void stacks__stats(struct stacks *s, struct stacks_stats *out)
 	out->evicted = s->store.evicted;
 	out->unknown = s->unknown;
 	out->unnamed = s->unnamed;
-	out->bytes = s->store.bytes + s->store.old_bytes + s->text_bytes;
+	memcpy(out->merged, s->merged, sizeof(out->merged));
+	if (s->sources) {
+		struct sources_stats src;
+
+		sources__stats(s->sources, &src);
+		out->sources = src.found;
+		out->no_source = src.unknown;
+		out->source_bytes = src.bytes;
+	}
+	out->bytes = s->store.bytes + s->store.old_bytes + s->store.line_bytes + s->text_bytes;
 	symbols__stats(s->symbols, &out->symbols);
 	pthread_mutex_lock(&s->lock);
 	out->unwind = s->unwind_stats;
@@ -393,8 +482,11 @@ int stacks__new(const struct stacks_opts *o, struct stacks **out)
 		close(o->cache);
 	if (err)
 		goto fail;
+	s->store.evict = on_evict;
+	s->store.evict_ctx = s;
 	s->symbols = symbols__new(&names);
-	if (!s->symbols) {
+	s->sources = o->lines ? sources__new(0) : NULL;
+	if (!s->symbols || (o->lines && !s->sources)) {
 		err = -ENOMEM;
 		goto fail;
 	}
@@ -430,6 +522,7 @@ void stacks__free(struct stacks *s)
 		free(s->waiting[i].rec);
 	unwind_store__free(s->unwind);
 	unwind_maps__close(&s->opts.maps.unwind);
+	sources__free(s->sources);
 	symbols__free(s->symbols);
 	stack_store__free(&s->store);
 	hmap__free(&s->by_proc);
