@@ -11,7 +11,9 @@
 /* Of 100, rounded down: a stack that is missing must be seen. */
 static double percent(uint64_t part, uint64_t whole)
 {
-	return whole ? (double)(part * 10000 / whole) / 100 : 100;
+	uint64_t hundredths = whole ? part * 10000 / whole : 10000;
+
+	return (double)hundredths / 100;
 }
 
 static void print_c(const struct stacks_stats *st, bool limited, FILE *f)

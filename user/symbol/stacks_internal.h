@@ -154,6 +154,8 @@ int stacks__start(struct stacks *s);
 void stacks__stop(struct stacks *s);
 /* Interpreters that were starting when they were looked at: again. */
 void stacks__retry(struct stacks *s, uint64_t now);
+/* All cells that were made (stack_text.c): they are made again. */
+void stack_text__forget(struct stacks *s);
 /* What symbols needs of a file, when one of its names is wanted for the first time. */
 void stack_cell__meet(struct stacks *s, struct sfile *f);
 /* Address of a frame of C in its process, within the call; 0: it is not known. */
