@@ -153,7 +153,7 @@ PY_STEP long py_frame(__u32 i, struct py_way *w)
 	__u32 n = PY_COUNT(s), copy = 0, check = 0;
 	__u64 code, prev, instr;
 	struct mt_py_frame *f;
-	__u8 owner = 0, first = o->each;
+	__u8 owner = 0, first;
 	__s32 at;
 
 	if (!w->frame) {
@@ -171,13 +171,12 @@ PY_STEP long py_frame(__u32 i, struct py_way *w)
 	if (o->shim != MT_PY_NONE)
 		owner = s->scratch[o->frame_owner];
 	if ((o->shim != MT_PY_NONE && owner >= o->shim) || !code || code == o->none) {
-		if (prev || !o->base)
-			PY_BEGINS(s) = PY_BEGINS(s) + 1;
+		PY_BEGINS(s) = PY_BEGINS(s) + 1;
 		w->frame = prev;
 		return 0;
 	}
-	if (o->frame_entry != MT_PY_NONE)
-		first = s->scratch[o->frame_entry];
+	/* No branch: it would double the ways through this that a verifier looks at. */
+	first = o->each | (s->scratch[o->frame_entry] & o->entry_mask);
 	if (o->frame_tlbc != MT_PY_NONE)
 		copy = PY_AT32(s, o->frame_tlbc);
 	if (o->lasti) {
@@ -195,7 +194,7 @@ PY_STEP long py_frame(__u32 i, struct py_way *w)
 	PY_BOUND(n);
 	f = &s->frame[n];
 	f->code = (code & MT_PY_CODE) | (__u64)PY_BEGINS(s) << MT_PY_BEGINS_SHIFT;
-	PY_BEGINS(s) = first != 0;
+	PY_BEGINS(s) = first;
 	f->check = check;
 	f->at = at;
 	PY_COUNT(s) = n + 1;

@@ -84,9 +84,11 @@ struct mt_py_offsets {
 	__u8 frame_base, frame_size;
 	__u8 frame_code, frame_prev, frame_instr, frame_owner;
 	__u8 frame_tlbc; /* free-threaded: which copy of the code runs */
-	/* 3.11: is an activation's first; before, with `each`, all are; later shims tell. */
-	__u8 frame_entry, each;
-	__u8 base; /* from 3.15 on: the outermost shim is the thread's, and no activation */
+	/* 3.11: is an activation's first, by the bits of a mask; before, with `each`, all are;
+	 * later shims tell. */
+	__u8 frame_entry, entry_mask, each;
+	__u8 base; /* from 3.15 on: the outermost shim is the thread's, counted, and no activation
+		    */
 	/* Of a code object. Size 0: it is not read, which leaves frames unchecked. */
 	__u8 code_base, code_size;
 	__u8 code_first, code_name, code_table;

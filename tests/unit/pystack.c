@@ -77,9 +77,6 @@ Test(pystack, activations_by_shims)
 	at = frame(5, a, frame(4, a, at, 1), 0);
 	put(CFRAME, frame(7, none, frame(6, none, at, 3), 3));
 	begins("2 0 1 2");
-	/* The outermost one is the thread's, from 3.15 on. */
-	o.base = 1;
-	begins("2 0 1 1");
 }
 
 Test(pystack, activations_by_their_first_frame)

@@ -247,7 +247,8 @@ bool py_layout__offsets(const struct py_layout *l, uint64_t runtime, struct mt_p
 		.frame_instr = from(&frame, l->frame_instr),
 		.frame_owner = from(&frame, l->frame_owner),
 		.frame_tlbc = from(&frame, l->frame_tlbc),
-		.frame_entry = from(&frame, l->frame_entry),
+		.frame_entry = l->frame_entry == NO ? 0 : from(&frame, l->frame_entry),
+		.entry_mask = l->frame_entry != NO,
 		/* Before 3.11 C calls itself for each frame. */
 		.base = l->described && l->version >= 0x030f0000,
 		.each = l->shim == MT_PY_NONE && l->frame_entry == NO,

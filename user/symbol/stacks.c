@@ -130,6 +130,13 @@ static bool name_of(const struct sproc *p, const struct mt_py_frame *f, struct p
 	return p->parent && p->parent->py && !python__name(p->parent->py, f, name);
 }
 
+static bool has_base(const struct sproc *p)
+{
+	const struct python *py = p && p->py ? p->py : p && p->parent ? p->parent->py : NULL;
+
+	return py && python__offsets(py)->base;
+}
+
 /* False: a frame that is not shown. */
 static bool line_of(struct stacks *s, const struct sproc *p, const struct mt_py_frame *f,
 		    uint32_t *line)
@@ -172,7 +179,11 @@ static void name_frames(struct stacks *s, const struct sproc *p, const struct mt
 		out->begins[out->n++] = (uint8_t)MT_MIN(begins, UINT8_MAX);
 		begins = 0;
 	}
-	out->begins_behind = MT_MIN(begins + r->s.begins, UINT8_MAX);
+	begins += r->s.begins;
+	/* From 3.15 on a thread has a shim of its own around all. */
+	if (r->s.why == MT_PY_OK && begins && has_base(p))
+		begins--;
+	out->begins_behind = MT_MIN(begins, UINT8_MAX);
 }
 
 /* With the lock held. *later: the process has not been read yet. */
