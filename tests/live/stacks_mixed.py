@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""stacks_mixed.py LIBRARY HAL NUMBER NOTES FRAMES [switched] [START:END...]: allocates below C that calls Python, and writes who called.
+"""stacks_mixed.py LIBRARY HAL NUMBER NOTES FRAMES [switched] [START:END...]: allocates below C that calls Python.
 
 FRAMES: a line of JSON for each allocation: [thread id, [[file, line, function, calls], ...]], innermost first;
 calls: how many calls of the evaluation loop were on the C stack when the function ran by itself, as glibc's

@@ -103,7 +103,8 @@ class Lines(LiveTest):
         self.assertGreater(sum(len(t) > 1 for t in truth), 3)
         named = 0
         for (at, got), want in zip(mine.items(), truth):
-            self.assertEqual([f'{os.path.basename(m["file"] or "??")}:{m["line"]}' for m in got], [p for _, p in want], rows[0]['call_c'])
+            places = [f'{os.path.basename(m["file"] or "??")}:{m["line"]}' for m in got]
+            self.assertEqual(places, [p for _, p in want], rows[0]['call_c'])
             # Of lambdas and templates the tools write other names.
             own = [i for i, (f, _) in enumerate(want) if re.fullmatch('main|outer|plain|(inner::)?twice|.*::take', f)]
             self.assertEqual([without_types(got[i]['name']).split('::')[-1] for i in own],
@@ -170,7 +171,8 @@ class Lines(LiveTest):
     def test_options(self):
         for argv, text, env in ((('--lines',), 'add --call-stack=c', {}),
                                 (('--debuginfod', '5', '--call-stack=python'), 'add --call-stack=c', {}),
-                                (('--debuginfod', '5', '--call-stack=c'), 'DEBUGINFOD_URLS is not set', {'DEBUGINFOD_URLS': ''}),
+                                (('--debuginfod', '5', '--call-stack=c'), 'DEBUGINFOD_URLS is not set',
+                                 {'DEBUGINFOD_URLS': ''}),
                                 (('--debuginfod', '0', '--call-stack=c'), 'seconds from 1 to 3600', {}),
                                 (('--debuginfod', 'x', '--call-stack=c'), 'seconds from 1 to 3600', {})):
             done = self.run_memtap('record', '-p', os.getpid(), *argv, env=env)

@@ -47,7 +47,8 @@ def split_off(path):
     already. START:END each, from the loop's start."""
     def run(*argv):
         return subprocess.run([*argv, path], capture_output=True, text=True, check=True).stdout
-    start, size = (int(v, 16) for v in re.search(r'^(\w+) (\w+) T _PyEval_EvalFrameDefault$', run('nm', '-SD'), re.M).groups())
+    loop = re.search(r'^(\w+) (\w+) T _PyEval_EvalFrameDefault$', run('nm', '-SD'), re.M)
+    start, size = int(loop.group(1), 16), int(loop.group(2), 16)
     code = run('objdump', '-d', f'--start-address={start}', f'--stop-address={start + size}')
     targets = {int(t, 16) for t in re.findall(r'\tj\w+ +([0-9a-f]+) <', code)}
     out = []
