@@ -9,8 +9,8 @@ import sys
 import unittest
 
 from harness import LiveTest, built
+from interpreters import fetched, installed
 from test_callstack import PYTHON, library, notes
-from test_pystack import fetched, installed
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ADDRESS = re.compile(r'\[0x([0-9a-f]+)\]$')
