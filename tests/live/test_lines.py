@@ -3,12 +3,14 @@
 import http.server
 import os
 import re
+import signal
 import subprocess
 import threading
-
+import time
 import unittest
 
-from harness import LiveTest, built
+import harness
+from harness import LiveTest, built, memtap
 from test_callstack import library
 
 LINE = re.compile(r'^(?P<module>[^(]+)\((?P<name>.*?)(?:\+0x(?P<off>[0-9a-f]+))?\) \[0x(?P<at>[0-9a-f]+)\]'
@@ -167,6 +169,27 @@ class Lines(LiveTest):
         took = float(re.search(r'all probes attached: .* in (\d+) ms', result.stderr).group(1))
         self.assertTrue(1900 < took < 20000, took)
         self.assertTrue(all(r['call_c'] for r in rows))
+
+    def test_debuginfod_interrupted(self):
+        program, _, build_id = self.stripped()
+        server = Server(self, build_id, None, hang=True)
+        t = self.start('cxx', [program, library('libascend_hal.so'), self.path('notes')],
+                       env={'LD_LIBRARY_PATH': built('tests', 'live')})
+        t.until('up')
+        rec = subprocess.Popen([memtap(), 'record', '-p', str(t.pid), '-o', self.path('out'), '--call-stack=c',
+                                '--debuginfod', '60'], env={**os.environ, **self.env(server.url)}, text=True,
+                               stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        self.addCleanup(rec.kill)
+        end = time.monotonic() + harness.LIMIT
+        while not server.asked and rec.poll() is None and time.monotonic() < end:
+            time.sleep(0.05)
+        if not server.asked:
+            self.skipTest('libdebuginfod.so.1 is not installed') if 'libdebuginfod' in rec.stderr.read() else self.fail()
+        at = time.monotonic()
+        rec.send_signal(signal.SIGINT)
+        said = rec.communicate(timeout=harness.LIMIT)[1]
+        self.assertLess(time.monotonic() - at, 20, said)
+        self.assertEqual(rec.returncode, 0, said)
 
     def test_options(self):
         for argv, text, env in ((('--lines',), 'add --call-stack=c', {}),

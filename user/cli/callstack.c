@@ -145,12 +145,19 @@ void callstack__targets(struct session *s)
 	}
 }
 
+static bool interrupted(void *ctx)
+{
+	return session__interrupted(ctx);
+}
+
 static void fetch_debug_files(struct session *s)
 {
 	uint64_t t0 = clock__boot();
 	unsigned int asked;
-	int n = stacks__fetch(s->stacks, s->opts.stacks.debuginfod * 1000, &asked);
+	int n = stacks__fetch(s->stacks, s->opts.stacks.debuginfod * 1000, interrupted, s, &asked);
 
+	if (n == -EINTR)
+		return;
 	if (n == -EOPNOTSUPP)
 		pr_warn("--debuginfod: libdebuginfod.so.1 is not installed (Debian: "
 			"libdebuginfod1); no debug "

@@ -85,7 +85,7 @@ static struct hkey file_key(const struct file_id *id)
 static struct lines *open_file(struct sources *s, struct symbols *names, const struct file_id *id)
 {
 	struct source_file *f = &s->open[0];
-	int fd, debug_fd, err;
+	int fd, debug_fd = -1, err;
 	size_t i;
 
 	for (i = 0; i < MAX_OPEN; i++) {

@@ -42,7 +42,8 @@ static bool next_file(struct stacks *s, uint32_t i, struct file_id *id, char *pa
 	return there;
 }
 
-int stacks__fetch(struct stacks *s, unsigned int ms, unsigned int *asked)
+int stacks__fetch(struct stacks *s, unsigned int ms, bool (*stop)(void *ctx), void *ctx,
+		  unsigned int *asked)
 {
 	uint64_t end = clock__boot() + ms * 1000000ULL, now;
 	char path[256];
@@ -58,8 +59,8 @@ int stacks__fetch(struct stacks *s, unsigned int ms, unsigned int *asked)
 		if (now >= end)
 			return found ? found : -ETIME;
 		++*asked;
-		fd = debuginfod__fetch(&id, (unsigned int)((end - now) / 1000000) + 1);
-		if (fd == -EOPNOTSUPP)
+		fd = debuginfod__fetch(&id, (unsigned int)((end - now) / 1000000) + 1, stop, ctx);
+		if (fd == -EOPNOTSUPP || fd == -EINTR)
 			return fd;
 		if (fd >= 0 && !symbols__debug(s->symbols, &id, fd))
 			found++;

@@ -122,6 +122,8 @@ int stack_store__known(struct stack_store *s, const uint64_t hash[2], bool pytho
 	if (k->verify == hash[1])
 		return -EEXIST;
 	s->collisions++;
+	if (k->clash)
+		return -EEXIST;
 	k->clash = true;
 	return -EALREADY;
 }

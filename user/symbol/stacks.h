@@ -62,9 +62,10 @@ void stacks__tick(struct stacks *s);
 /*
  * Ask debuginfod for debug files that mapped files are without, for so long in all: never
  * while capturing. *asked: how many files. Returns how many were found, or -errno of what made
- * it futile (debuginfod__fetch).
+ * it futile (debuginfod__fetch, which has stop and ctx).
  */
-int stacks__fetch(struct stacks *s, unsigned int ms, unsigned int *asked);
+int stacks__fetch(struct stacks *s, unsigned int ms, bool (*stop)(void *ctx), void *ctx,
+		  unsigned int *asked);
 
 /* ---- stacks ---- */
 

@@ -49,8 +49,8 @@ struct stack_store {
 /* NULL if it is not there. */
 struct kept *stack_store__find(struct stack_store *s, uint64_t hash, bool python);
 /*
- * 0: it is not there; -EEXIST: it is; -EALREADY: another one has its hash, and neither is
- * shown from now on.
+ * 0: it is not there; -EEXIST: it is, or it is not shown anyway; -EALREADY: another one has its
+ * hash, and neither is shown from now on.
  */
 int stack_store__known(struct stack_store *s, const uint64_t hash[2], bool python);
 /* A new one of so many frames; NULL and *err: no memory, or as stack_store__known. */

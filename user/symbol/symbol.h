@@ -212,9 +212,11 @@ int debugfile__find(int fd, const char *path, const struct debug_search *s);
  * Ask the servers of $DEBUGINFOD_URLS for it, for so long (to a second): only where
  * the user asked for that, and never while capturing. fd, or -ENOENT: no server is
  * configured or none has it; -EINVAL: no build-id; -ETIME; -EOPNOTSUPP: elfutils'
- * client library (libdebuginfod.so.1) is not installed; -errno. For one thread.
+ * client library (libdebuginfod.so.1) is not installed; -EINTR: `stop` (NULL: nobody) said
+ * so, which is asked each second; -errno. For one thread.
  */
-int debuginfod__fetch(const struct file_id *id, unsigned int timeout_ms);
+int debuginfod__fetch(const struct file_id *id, unsigned int timeout_ms, bool (*stop)(void *ctx),
+		      void *ctx);
 
 /* ---- C++ names ---- */
 
