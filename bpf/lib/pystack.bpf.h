@@ -87,6 +87,7 @@ PY_INLINE __u64 py_thread(const void *mem, const struct mt_py_offsets *o, __u64 
 }
 
 #define PY_COUNT(s) (*(volatile __u32 *)&(s)->n)
+#define PY_BEGINS(s) (*(volatile __u16 *)&(s)->begins)
 
 /*
  * Words at offsets that the target may have chosen: BPF is given them whole on any
@@ -152,7 +153,7 @@ PY_STEP long py_frame(__u32 i, struct py_way *w)
 	__u32 n = PY_COUNT(s), copy = 0, check = 0;
 	__u64 code, prev, instr;
 	struct mt_py_frame *f;
-	__u8 owner = 0;
+	__u8 owner = 0, first;
 	__s32 at;
 
 	if (!w->frame) {
@@ -170,9 +171,12 @@ PY_STEP long py_frame(__u32 i, struct py_way *w)
 	if (o->shim != MT_PY_NONE)
 		owner = s->scratch[o->frame_owner];
 	if ((o->shim != MT_PY_NONE && owner >= o->shim) || !code || code == o->none) {
+		PY_BEGINS(s) = PY_BEGINS(s) + 1;
 		w->frame = prev;
 		return 0;
 	}
+	/* No branch: it would double the ways through this that a verifier looks at. */
+	first = o->each | (s->scratch[o->frame_entry] & o->entry_mask);
 	if (o->frame_tlbc != MT_PY_NONE)
 		copy = PY_AT32(s, o->frame_tlbc);
 	if (o->lasti) {
@@ -189,7 +193,8 @@ PY_STEP long py_frame(__u32 i, struct py_way *w)
 	n = PY_COUNT(s);
 	PY_BOUND(n);
 	f = &s->frame[n];
-	f->code = code;
+	f->code = (code & MT_PY_CODE) | (__u64)PY_BEGINS(s) << MT_PY_BEGINS_SHIFT;
+	PY_BEGINS(s) = first;
 	f->check = check;
 	f->at = at;
 	PY_COUNT(s) = n + 1;
@@ -203,6 +208,7 @@ PY_INLINE void py_frames(const void *mem, const struct mt_py_offsets *o, __u64 f
 {
 	struct py_way w = { .mem = mem, .o = o, .s = s, .frame = frame, .max = max };
 
+	s->begins = 0;
 	s->why = MT_PY_TOO_DEEP;
 #ifdef PY_BPF_LOOP /* 5.17: the verifier looks at a frame once */
 	bpf_loop(MT_PY_STEPS, py_frame, &w, 0);
@@ -234,6 +240,7 @@ PY_INLINE void py_walk(const void *mem, const struct mt_py_offsets *o, __u64 tp,
 	s->thread = 0;
 	s->next = 0;
 	s->why = why;
+	s->begins = 0;
 	if (why)
 		return;
 	t = py_thread(mem, o, tp, tid, &why);

@@ -124,6 +124,15 @@ static __always_inline void py_send(struct mt_pywalk *w)
 	bpf_map_update_elem(&py_known, &w->hash[0], &w->hash[1], BPF_ANY);
 }
 
+/* What is behind the frames tells stacks apart too. */
+static __always_inline void py_hash_end(struct mt_pywalk *w)
+{
+	__u64 v = ((__u64)w->s.why << 16 | w->s.begins) * 0x9e3779b97f4a7c15ULL;
+
+	w->hash[0] ^= v;
+	w->hash[1] += v;
+}
+
 /* The walk, from what pystack__take has put into the thread's place; see uw_walk. */
 __noinline int py_walk_it(void)
 {
@@ -154,6 +163,7 @@ __noinline int py_walk_it(void)
 #else
 	bpf_loop(w->s.n, py_hash_one, &w, 0);
 #endif
+	py_hash_end(w);
 	return 0;
 }
 

@@ -18,6 +18,18 @@
 #define MT_PY_THREADS 256
 #define MT_PY_NONE 0xff /* no such member: of the one-byte offsets */
 
+/*
+ * A call of the interpreter's evaluation loop by C (an activation) runs one Python
+ * frame or several. The highest byte of mt_py_frame.code, which is no part of an
+ * address, is how many activations begin between the frame and the one before it,
+ * which it has called: 0 = the same activation runs both. What begins further out than
+ * the last frame, which is at least that frame's own if it was walked to, is in
+ * mt_py_stack.begins. More than one: activations that run no frame just now (from 3.12
+ * on, while what a function leaves is freed).
+ */
+#define MT_PY_BEGINS_SHIFT 56
+#define MT_PY_CODE ((1ULL << MT_PY_BEGINS_SHIFT) - 1)
+
 /* Why a stack is missing or short, or a frame has no name. */
 enum mt_py_why {
 	MT_PY_OK, /* walked to its outermost frame; named */
@@ -72,6 +84,11 @@ struct mt_py_offsets {
 	__u8 frame_base, frame_size;
 	__u8 frame_code, frame_prev, frame_instr, frame_owner;
 	__u8 frame_tlbc; /* free-threaded: which copy of the code runs */
+	/* 3.11: is an activation's first, by the bits of a mask; before, with `each`, all are;
+	 * later shims tell. */
+	__u8 frame_entry, entry_mask, each;
+	__u8 base; /* from 3.15 on: the outermost shim is the thread's, counted, and no activation
+		    */
 	/* Of a code object. Size 0: it is not read, which leaves frames unchecked. */
 	__u8 code_base, code_size;
 	__u8 code_first, code_name, code_table;
@@ -85,7 +102,7 @@ struct mt_py_offsets {
 
 /* Each frame is 16 bytes: equal ones are the same place in the same code. */
 struct mt_py_frame {
-	__u64 code;
+	__u64 code; /* and MT_PY_BEGINS_SHIFT */
 	__u32 check; /* of members of the code object; 0 = they could not be read */
 	__s32 at; /* offset of the instruction, bytes; negative = not begun */
 };
@@ -93,7 +110,8 @@ struct mt_py_frame {
 /* Large: for a map or a ring buffer, not for a stack of BPF. */
 struct mt_py_stack {
 	__u32 n;
-	__u32 why; /* enum mt_py_why */
+	__u16 why; /* enum mt_py_why */
+	__u16 begins; /* activations, behind the last frame */
 	__u64 thread; /* address of the thread state */
 	__u64 next; /* of MT_PY_UNREADABLE and MT_PY_TOO_DEEP: the frame that is missing */
 	struct mt_py_frame frame[MT_PY_DEPTH]; /* innermost first */

@@ -5,9 +5,12 @@
  */
 #include <dlfcn.h>
 #include <execinfo.h>
+#include <link.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #define DEPTH 250
@@ -84,4 +87,90 @@ __attribute__((noinline)) int stackcall_acl(unsigned long long size)
 	if (!err)
 		err = acl_free(p);
 	return err;
+}
+
+#define PARTS 8
+
+static uint64_t parts[PARTS][2];
+static int n_parts;
+
+/* The evaluation loop of the interpreter that calls this: its exported part. 0 or -1. */
+int stackcall_loop(uint64_t *start)
+{
+	void *loop = dlsym(RTLD_DEFAULT, "_PyEval_EvalFrameDefault");
+	ElfW(Sym) *sym;
+	Dl_info info;
+
+	if (!loop || !dladdr1(loop, &info, (void **)&sym, RTLD_DL_SYMENT) || !sym)
+		return -1;
+	*start = parts[0][0] = (uint64_t)(uintptr_t)loop;
+	parts[0][1] = *start + sym->st_size;
+	n_parts = 1;
+	return (int)sym->st_size;
+}
+
+/* What the compiler has split off from it: distances from its start. */
+void stackcall_part(long start, long end)
+{
+	if (n_parts < 1 || n_parts >= PARTS)
+		return;
+	parts[n_parts][0] = parts[0][0] + (uint64_t)start;
+	parts[n_parts++][1] = parts[0][0] + (uint64_t)end;
+}
+
+/* How many calls of it are on the stack. */
+int stackcall_calls(void)
+{
+	void *frames[DEPTH + 4];
+	int n = backtrace(frames, DEPTH + 4), i, k, calls = 0;
+
+	for (i = 0; i < n; i++)
+		for (k = 0; k < n_parts; k++)
+			calls += (uint64_t)(uintptr_t)frames[i] > parts[k][0] &&
+				 (uint64_t)(uintptr_t)frames[i] <= parts[k][1];
+	return calls;
+}
+
+static void *native(void *arg)
+{
+	void (*fn)(void);
+
+	stackcall(8192);
+	*(void **)&fn = arg;
+	if (fn)
+		fn();
+	stackcall(8192);
+	return NULL;
+}
+
+/* Allocates from a thread of C, which calls fn (or not: NULL) in between. */
+int stackcall_native(void *fn)
+{
+	pthread_t t;
+	int err = pthread_create(&t, NULL, native, fn);
+
+	return err ? err : pthread_join(t, NULL);
+}
+
+static void (*switched)(void);
+
+static void on_other_stack(void)
+{
+	switched();
+}
+
+/* Calls fn on a stack of its own, as coroutines in C do: nobody who looks there sees its caller. */
+int stackcall_switched(void *fn)
+{
+	static char stack[1 << 20];
+	ucontext_t here, there;
+
+	*(void **)&switched = fn;
+	if (getcontext(&there))
+		return -1;
+	there.uc_stack.ss_sp = stack;
+	there.uc_stack.ss_size = sizeof(stack);
+	there.uc_link = &here;
+	makecontext(&there, on_other_stack, 0);
+	return swapcontext(&here, &there);
 }

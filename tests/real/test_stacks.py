@@ -56,3 +56,27 @@ def test_train(bench):
     s = r.summary['stacks']
     equal.require(not s['c_cut'] and not s['c_lost'] and not s['unknown_cells'], s)
     return f'{n} rows, {python} with Python frames, {s["c_different"]} different C stacks, wrong {dict(wrong)}'
+
+
+def test_mixed(bench):
+    """Each row's C and Python frames in one cell: the Python frames are those of its own cell, in that order, and
+    where Python is called by C of torch (autograd functions, hooks) its frames stand on both sides of it."""
+    r = traced(bench, '--call-stack=mixed')
+    n, both, apart, empty, wrong = 0, 0, 0, 0, {}
+    for d in equal.devices(r):
+        for row in r.of('PTA', d):
+            n += 1
+            lines = row['call_c'].splitlines()
+            want, got = frames(row['call_py']), frames(row['call_c'])
+            kinds = ''.join('p' if LINE.match(x) else 'c' for x in lines)
+            both += 'p' in kinds
+            apart += bool(re.search('pc+p', kinds))
+            empty += any('_PyEval_EvalFrameDefault' in x for x in lines)
+            if got != want or not any(root in lines[-1] for root in ROOTS) or 'libtorch_npu.so' not in lines[0]:
+                wrong.setdefault('example', (lines, want))
+                wrong['n'] = wrong.get('n', 0) + 1
+    equal.require(n > 500 and both > 300 and apart > 50, 'too little happened:', n, both, apart)
+    equal.require(wrong.get('n', 0) * 1000 <= n, wrong.get('n'), 'of', n, str(wrong)[:3000])
+    s = r.summary['stacks']
+    equal.require(not s['mixed_not'] and s['mixed'] >= both, s)
+    return f'{n} rows, {both} with Python frames, {apart} with C between them, {empty} with calls that run nothing'

@@ -115,6 +115,50 @@ Test(pyname, names_are_read_once)
 	python__close(py);
 }
 
+/* Activations that begin before the frame are no part of the code's address. */
+Test(pyname, frame_of_an_activation)
+{
+	struct python *py = interpreter();
+	struct python_name name;
+	struct mt_py_frame f;
+
+	frame_of(code(0, "func", 42), &f);
+	cr_assert_eq(python__name(py, &f, &name), MT_PY_OK);
+	f.code |= 3ULL << MT_PY_BEGINS_SHIFT;
+	cr_assert_eq(python__name(py, &f, &name), MT_PY_OK);
+	cr_assert_str_eq(name.name, "func");
+	cr_assert_eq(python__counts(py).reads, 1);
+	python__close(py);
+}
+
+/* What cleans up behind __init__ is a frame that Python does not show; a function may have that
+ * name. */
+Test(pyname, frame_of_the_interpreter)
+{
+	struct python *py = interpreter();
+	uint64_t at = code(0, "__init__", 42);
+	struct python_name name;
+	struct strbuf sb = { 0 };
+	struct mt_py_frame f;
+	uint64_t word;
+
+	frame_of(at, &f);
+	cr_assert_eq(python__name(py, &f, &name), MT_PY_OK);
+	cr_assert_not(name.own);
+	at = code(1, "__init__", 1);
+	memcpy(&word, arena + (at + layout.code_name - BASE), sizeof(word));
+	put(at + layout.code_file, word);
+	put(CFRAME, frame(1, at, frame(0, code(0, "__init__", 42), 0, 0), 0));
+	walk(10);
+	cr_assert_eq(s.n, 2);
+	cr_assert_eq(python__name(py, &s.frame[0], &name), MT_PY_OK);
+	cr_assert(name.own);
+	python__cell(py, &s, 10, &sb);
+	cr_assert_str_eq(sb.data, "file.py(42): __init__\n");
+	strbuf__free(&sb);
+	python__close(py);
+}
+
 Test(pyname, other_code_at_the_same_address)
 {
 	struct python *py = interpreter();

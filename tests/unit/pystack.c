@@ -21,8 +21,87 @@ Test(pystack, frames_without_shims)
 	cr_assert_eq(s.frame[0].at, 4);
 	cr_assert_neq(s.frame[0].check, 0);
 	cr_assert_eq(s.frame[1].code, a);
-	cr_assert_eq(s.frame[2].code, a);
+	/* One activation runs the two inner ones, another the outermost. */
+	cr_assert_eq(s.frame[2].code, a | 1ULL << MT_PY_BEGINS_SHIFT);
+	cr_assert_eq(s.begins, 0, "it has no shim around it, which only a test can have");
+	s.frame[2].code &= MT_PY_CODE;
 	cr_assert(memcmp(&s.frame[1], &s.frame[2], sizeof(s.frame[1])) == 0);
+}
+
+/* What a walker tells of activations: from the innermost on, those that begin before each frame. */
+static void begins(const char *want)
+{
+	char got[64];
+	size_t n = 0;
+	uint32_t i;
+
+	walk(100);
+	for (i = 0; i < s.n; i++)
+		n += (size_t)snprintf(got + n, sizeof(got) - n, "%u ",
+				      (unsigned int)(s.frame[i].code >> MT_PY_BEGINS_SHIFT));
+	snprintf(got + n, sizeof(got) - n, "%u", s.begins);
+	cr_expect_str_eq(got, want);
+}
+
+static void layout_of(unsigned int minor)
+{
+	cr_assert_eq(py_layout__table(minor, EM_X86_64, &layout), 0);
+	cr_assert(py_layout__offsets(&layout, RUNTIME, &o));
+	o.why = MT_PY_OK;
+	o.find = MT_PY_FIND_SLOT;
+	o.slot = 0x50;
+	put(THREAD + layout.thread_id, SELF);
+	put(THREAD + layout.frame, CFRAME);
+}
+
+/* A frame without an owner: of 3.11 its byte is is_entry, of those before it is anything. */
+static uint64_t old_frame(unsigned int i, uint64_t of, uint64_t prev, uint8_t entry)
+{
+	uint64_t at = FRAMES + i * 128;
+
+	put(at + layout.frame_code, of);
+	put(at + layout.frame_prev, prev);
+	if (layout.frame_entry != PY_NO_OFFSET)
+		arena[at + layout.frame_entry - BASE] = entry;
+	return at;
+}
+
+Test(pystack, activations_by_shims)
+{
+	uint64_t a = code(0, "f", 1), none = code(1, "shim", 1);
+
+	/* Innermost first: two shims, f f, shim, f, shim, shim. */
+	uint64_t at = frame(0, none, frame(1, none, 0, 3), 3);
+
+	at = frame(3, none, frame(2, a, at, 0), 3);
+	at = frame(5, a, frame(4, a, at, 1), 0);
+	put(CFRAME, frame(7, none, frame(6, none, at, 3), 3));
+	begins("2 0 1 2");
+}
+
+Test(pystack, activations_by_their_first_frame)
+{
+	uint64_t a, at;
+
+	layout_of(11);
+	a = code(0, "f", 1);
+	at = old_frame(2, a, old_frame(1, a, old_frame(0, a, 0, 1), 0), 1);
+	put(CFRAME + layout.cframe_frame, old_frame(3, a, at, 0));
+	begins("0 0 1 0 1");
+}
+
+Test(pystack, each_frame_an_activation)
+{
+	uint64_t a;
+
+	layout_of(8);
+	a = code(0, "f", 1);
+	put(THREAD + layout.frame, old_frame(1, a, old_frame(0, a, 0, 0), 0));
+	begins("0 1 1");
+	layout_of(10);
+	a = code(0, "f", 1);
+	put(THREAD + layout.frame, old_frame(1, a, old_frame(0, a, 0, 0), 0));
+	begins("0 1 1");
 }
 
 Test(pystack, tagged_references_and_none)

@@ -430,7 +430,7 @@ Test(symtab, debuginfod)
 	fd = open_file("stripped.so");
 	cr_assert_eq(file_id__of_fd(fd, &id), 0);
 	unsetenv("DEBUGINFOD_URLS");
-	cr_expect_eq(debuginfod__fetch(&id, 1000), -ENOENT);
+	cr_expect_eq(debuginfod__fetch(&id, 1000, NULL, NULL), -ENOENT);
 	serve("import http.server, socketserver\n"
 	      "class H(http.server.BaseHTTPRequestHandler):\n"
 	      "  def do_GET(self):\n"
@@ -442,7 +442,7 @@ Test(symtab, debuginfod)
 	      "open('port', 'w').write(str(s.server_address[1]))\n"
 	      "s.serve_forever()");
 	set_server();
-	got = debuginfod__fetch(&id, 20000);
+	got = debuginfod__fetch(&id, 20000, NULL, NULL);
 	sh("kill $(cat pid)");
 	if (got == -EOPNOTSUPP)
 		cr_skip_test("libdebuginfod.so.1 is not installed");
@@ -452,7 +452,7 @@ Test(symtab, debuginfod)
 			 "_ZL13hidden_helperi");
 	symtab__close(t);
 	id.kind = FILE_ID_HASH;
-	cr_expect_eq(debuginfod__fetch(&id, 1000), -EINVAL);
+	cr_expect_eq(debuginfod__fetch(&id, 1000, NULL, NULL), -EINVAL);
 }
 
 Test(symtab, debuginfod_that_never_answers)
@@ -471,7 +471,7 @@ Test(symtab, debuginfod_that_never_answers)
 	      "time.sleep(60)");
 	set_server();
 	start = clock__boot();
-	got = debuginfod__fetch(&id, 1500);
+	got = debuginfod__fetch(&id, 1500, NULL, NULL);
 	sh("kill $(cat pid)");
 	if (got == -EOPNOTSUPP)
 		cr_skip_test("libdebuginfod.so.1 is not installed");

@@ -314,8 +314,9 @@ static void check(struct walk *w, uint32_t i)
 		return;
 	if (f->wrong < MAX_WRONG)
 		f->wrong_at[f->wrong] = w->start + 4ULL * i;
+	/* No warning: with one Criterion ends with 1 although the tests pass. */
 	if (f->wrong++ < 10)
-		cr_log_warn("%#jx (%08x): cfa %d%+d fp %d%+d ra %d%+d; sp %jd x29 %jd%s%s",
+		cr_log_info("%#jx (%08x): cfa %d%+d fp %d%+d ra %d%+d; sp %jd x29 %jd%s%s",
 			    (uintmax_t)(w->start + 4ULL * i), w->code[i], r->cfa, r->off, r->fp,
 			    r->fp_off, r->ra, r->ra_off, (intmax_t)w->at[i].sp,
 			    (intmax_t)w->at[i].x29, w->at[i].has_x29 ? " x29 kept" : "",

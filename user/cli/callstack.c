@@ -39,8 +39,12 @@ int callstack__option(struct callstack_opts *o, char *list)
 		if (depth)
 			*depth++ = '\0';
 		if (!strcmp(word, "c")) {
+			err = o->mixed ? -EINVAL : depth_of(depth, &o->c_depth);
 			o->c = true;
-			err = depth_of(depth, &o->c_depth);
+		} else if (!strcmp(word, "mixed")) {
+			/* It takes the place of C stacks. */
+			err = o->c ? -EINVAL : depth_of(depth, &o->c_depth);
+			o->c = o->python = o->mixed = true;
 		} else if (!strcmp(word, "python")) {
 			o->python = true;
 			err = depth_of(depth, &o->python_depth);
@@ -49,6 +53,24 @@ int callstack__option(struct callstack_opts *o, char *list)
 		}
 	}
 	return err;
+}
+
+int callstack__check(const struct callstack_opts *o)
+{
+	const char *urls = getenv("DEBUGINFOD_URLS");
+
+	if (!o->c && (o->lines || o->debuginfod)) {
+		pr_err("%s: it is about C frames, and none are asked for: add --call-stack=c or "
+		       "mixed",
+		       o->lines ? "--lines" : "--debuginfod");
+		return -EINVAL;
+	}
+	if (o->debuginfod && !(urls && *urls)) {
+		pr_err("--debuginfod: DEBUGINFOD_URLS is not set: set it to the addresses of "
+		       "servers, separated by blanks");
+		return -EINVAL;
+	}
+	return 0;
 }
 
 /* Where rows of unwind tables are kept between runs; -1: nowhere. */
@@ -76,6 +98,8 @@ int callstack__open(struct session *s)
 	const char *why = progs__no_stacks(s->progs);
 	struct stacks_opts o = { .c = c->c,
 				 .python = c->python,
+				 .mixed = c->mixed,
+				 .lines = c->lines,
 				 .c_depth = c->c_depth,
 				 .python_depth = c->python_depth,
 				 .cache = -1 };
@@ -100,8 +124,11 @@ int callstack__open(struct session *s)
 	if (c->c)
 		o.cache = open_cache();
 	s->cfg.stacks = (c->c ? MT_STACKS_C : 0) | (c->python ? MT_STACKS_PY : 0);
-	s->cfg.c_frames = c->c_depth ? MT_MIN(c->c_depth, MT_UW_MAX_FRAMES) : MT_UW_MAX_FRAMES;
-	s->cfg.py_frames = c->python_depth ? MT_MIN(c->python_depth, MT_PY_DEPTH) : MT_PY_DEPTH;
+	/* To be merged they must be whole. */
+	s->cfg.c_frames = c->c_depth && !c->mixed ? MT_MIN(c->c_depth, MT_UW_MAX_FRAMES)
+						  : MT_UW_MAX_FRAMES;
+	s->cfg.py_frames = c->python_depth && !c->mixed ? MT_MIN(c->python_depth, MT_PY_DEPTH)
+							: MT_PY_DEPTH;
 	return stacks__new(&o, &s->stacks);
 }
 
@@ -118,6 +145,30 @@ void callstack__targets(struct session *s)
 	}
 }
 
+static bool interrupted(void *ctx)
+{
+	return session__interrupted(ctx);
+}
+
+static void fetch_debug_files(struct session *s)
+{
+	uint64_t t0 = clock__boot();
+	unsigned int asked;
+	int n = stacks__fetch(s->stacks, s->opts.stacks.debuginfod * 1000, interrupted, s, &asked);
+
+	if (n == -EINTR)
+		return;
+	if (n == -EOPNOTSUPP)
+		pr_warn("--debuginfod: libdebuginfod.so.1 is not installed (Debian: "
+			"libdebuginfod1); no debug "
+			"files were asked for");
+	else if (n < 0)
+		pr_warn("--debuginfod: no debug file within %u s", s->opts.stacks.debuginfod);
+	else
+		pr_info("debuginfod: %d of %u debug files, in %.0f ms", n, asked,
+			(double)(clock__boot() - t0) / 1e6);
+}
+
 void callstack__wait(struct session *s)
 {
 	struct stacks_stats st;
@@ -130,6 +181,8 @@ void callstack__wait(struct session *s)
 			"them "
 			"are cut until they are there",
 			TABLES_MS / 1000);
+	if (s->opts.stacks.debuginfod)
+		fetch_debug_files(s);
 	stacks__stats(s->stacks, &st);
 	if (s->opts.stacks.c)
 		pr_info("unwind tables: %u of %u files, %.1f M rows, %u from the cache, in %.0f ms",

@@ -11,7 +11,9 @@
 /* Of 100, rounded down: a stack that is missing must be seen. */
 static double percent(uint64_t part, uint64_t whole)
 {
-	return whole ? (double)(part * 10000 / whole) / 100 : 100;
+	uint64_t hundredths = whole ? part * 10000 / whole : 10000;
+
+	return (double)hundredths / 100;
 }
 
 static void print_c(const struct stacks_stats *st, bool limited, FILE *f)
@@ -67,6 +69,23 @@ static void print_python(const struct stacks_stats *st, bool limited, FILE *f)
 		fprintf(f, "    frames without a name: %" PRIu64 "\n", st->unnamed);
 }
 
+static void print_mixed(const struct stacks_stats *st, FILE *f)
+{
+	uint64_t apart = 0;
+	unsigned int i;
+
+	for (i = STACK_NO_LOOP; i < STACK_MERGES; i++)
+		apart += st->merged[i];
+	fprintf(f,
+		"  mixed stacks: %" PRIu64 " rows merged, %" PRIu64 " without Python, %" PRIu64
+		" shown separately\n",
+		st->merged[STACK_MERGED], st->merged[STACK_NO_PYTHON], apart);
+	for (i = STACK_NO_LOOP; i < STACK_MERGES; i++)
+		if (st->merged[i])
+			fprintf(f, "    separately, %s: %" PRIu64 "\n", stack_merge__text(i),
+				st->merged[i]);
+}
+
 void callstack__print(struct session *s, FILE *f)
 {
 	struct stacks_stats st;
@@ -77,9 +96,14 @@ void callstack__print(struct session *s, FILE *f)
 	}
 	stacks__stats(s->stacks, &st);
 	if (s->opts.stacks.c)
-		print_c(&st, s->opts.stacks.c_depth, f);
+		print_c(&st, s->opts.stacks.c_depth && !s->opts.stacks.mixed, f);
 	if (s->opts.stacks.python)
-		print_python(&st, s->opts.stacks.python_depth, f);
+		print_python(&st, s->opts.stacks.python_depth && !s->opts.stacks.mixed, f);
+	if (s->opts.stacks.mixed)
+		print_mixed(&st, f);
+	if (s->opts.stacks.lines)
+		fprintf(f, "  source lines: of %" PRIu64 " frames, none of %" PRIu64 "\n",
+			st.sources, st.no_source);
 	if (st.collisions || st.unknown || s->stacks_bad)
 		fprintf(f,
 			"    shown as NA: %" PRIu64
@@ -129,6 +153,19 @@ void callstack__json(struct session *s, cJSON *top)
 	add(o, "python_lost", st.py_unsent);
 	add(o, "python_different", st.py_kept);
 	add(o, "python_unnamed", st.unnamed);
+	if (s->opts.stacks.mixed) {
+		add(o, "mixed", st.merged[STACK_MERGED]);
+		add(o, "mixed_no_python", st.merged[STACK_NO_PYTHON]);
+		cut = cJSON_AddObjectToObject(o, "mixed_not");
+		for (i = STACK_NO_LOOP; i < STACK_MERGES; i++)
+			if (st.merged[i])
+				add(cut, stack_merge__text(i), st.merged[i]);
+	}
+	if (s->opts.stacks.lines) {
+		add(o, "source_frames", st.sources);
+		add(o, "source_not", st.no_source);
+		add(o, "source_bytes", st.source_bytes);
+	}
 	add(o, "unknown_cells", st.unknown);
 	add(o, "collisions", st.collisions);
 	add(o, "given_up", st.evicted);

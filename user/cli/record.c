@@ -37,7 +37,10 @@ static void help(FILE *f)
 	      "      --level 0,1         0 operators, 1 kernel launches (0,1)\n"
 	      "      --events LIST       of alloc, free, launch, access (alloc,free,launch)\n"
 	      "      --device LIST       of npu, npu:N, cpu (all)\n"
-	      "      --call-stack LIST   of c[:DEPTH], python[:DEPTH]: stacks of memory events\n"
+	      "      --call-stack LIST   of c[:DEPTH] or mixed[:DEPTH], python[:DEPTH]: stacks of "
+	      "memory events\n"
+	      "      --lines             with source lines and inlined calls of C frames\n"
+	      "      --debuginfod SECONDS    first ask $DEBUGINFOD_URLS for debug files, so long\n"
 	      "  -d, --duration SECONDS  stop by itself\n"
 	      "\n"
 	      "Other:\n"
@@ -62,6 +65,8 @@ enum {
 	OPT_ORDER,
 	OPT_TIMELINE,
 	OPT_STACK,
+	OPT_LINES,
+	OPT_DEBUGINFOD,
 	OPT_STRICT,
 	OPT_NOFOLLOW,
 };
@@ -80,6 +85,8 @@ static const struct option longs[] = {
 	{ "events", required_argument, NULL, OPT_EVENTS },
 	{ "device", required_argument, NULL, OPT_DEVICE },
 	{ "call-stack", required_argument, NULL, OPT_STACK },
+	{ "lines", no_argument, NULL, OPT_LINES },
+	{ "debuginfod", required_argument, NULL, OPT_DEBUGINFOD },
 	{ "data-format", required_argument, NULL, OPT_FORMAT },
 	{ "order", required_argument, NULL, OPT_ORDER },
 	{ "timeline", required_argument, NULL, OPT_TIMELINE },
@@ -248,6 +255,13 @@ static int one_option(struct record_opts *o, int opt, char *arg)
 		return read_device(o, arg);
 	case OPT_STACK:
 		return callstack__option(&o->stacks, arg);
+	case OPT_LINES:
+		o->stacks.lines = true;
+		return 0;
+	case OPT_DEBUGINFOD:
+		v = strtoul(arg, &end, 10);
+		o->stacks.debuginfod = (unsigned int)v;
+		return *end || end == arg || v < 1 || v > 3600 ? -EINVAL : 0;
 	case OPT_FORMAT:
 		r = choose(arg, "csv", "db");
 		o->format = r == 1 ? OUT_DB : OUT_CSV;
@@ -300,9 +314,10 @@ static const char *option_values(int opt)
 	case OPT_DEVICE:
 		return "a list of npu, npu:0 to npu:31, cpu, separated by commas";
 	case OPT_STACK:
-		return "c, python or both, separated by a comma, each with :DEPTH from 1 to 1000 "
-		       "or "
-		       "without";
+		return "c or mixed, python, or two of them, separated by a comma, each with "
+		       ":DEPTH from 1 to 1000 or without";
+	case OPT_DEBUGINFOD:
+		return "seconds from 1 to 3600";
 	case OPT_FORMAT:
 		return "csv or db";
 	case OPT_ORDER:
@@ -408,7 +423,7 @@ int cmd_record(int argc, char **argv)
 		}
 		o->cmd = argv + optind;
 	}
-	if (check_targets(o)) {
+	if (check_targets(o) || callstack__check(&o->stacks)) {
 		status = cli__usage_error("record");
 		goto out;
 	}

@@ -25,8 +25,11 @@ struct stacks;
 struct row;
 
 struct callstack_opts {
-	bool c, python;
+	bool c, python; /* what is walked; mixed: both */
+	bool mixed;
 	uint32_t c_depth, python_depth; /* 0: all */
+	bool lines;
+	unsigned int debuginfod; /* seconds; 0: it is not asked */
 };
 
 struct record_opts {
@@ -252,6 +255,8 @@ int session__summary_json(struct session *s, const char *path);
 /* callstack.c */
 /* --call-stack=LIST, which is taken apart. 0 or -EINVAL. */
 int callstack__option(struct callstack_opts *o, char *list);
+/* What the options together lack is said. 0 or -EINVAL. */
+int callstack__check(const struct callstack_opts *o);
 /* When the programs are loaded, before cfg is written; what cannot be had is said. 0 or -errno. */
 int callstack__open(struct session *s);
 /* The initial targets are looked at, beside the search for what to probe. */

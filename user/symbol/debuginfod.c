@@ -55,19 +55,30 @@ static bool load(void)
 	return false;
 }
 
+struct limit {
+	uint64_t deadline;
+	bool (*stop)(void *ctx);
+	void *ctx;
+	bool stopped;
+};
+
 /* Called at least once a second; not 0 gives up. */
 static int progress(debuginfod_client *c, long done, long total)
 {
-	const uint64_t *deadline = client.get_data(c);
+	struct limit *l = client.get_data(c);
 
 	(void)done;
 	(void)total;
-	return deadline && clock__boot() >= *deadline;
+	if (!l)
+		return 0;
+	l->stopped = l->stop && l->stop(l->ctx);
+	return l->stopped || clock__boot() >= l->deadline;
 }
 
-int debuginfod__fetch(const struct file_id *id, unsigned int timeout_ms)
+int debuginfod__fetch(const struct file_id *id, unsigned int timeout_ms, bool (*stop)(void *ctx),
+		      void *ctx)
 {
-	uint64_t deadline = clock__boot() + timeout_ms * 1000000ULL;
+	struct limit limit = { clock__boot() + timeout_ms * 1000000ULL, stop, ctx, false };
 	const char *urls = getenv("DEBUGINFOD_URLS");
 	debuginfod_client *c;
 	int fd;
@@ -81,11 +92,13 @@ int debuginfod__fetch(const struct file_id *id, unsigned int timeout_ms)
 	c = client.begin();
 	if (!c)
 		return -ENOMEM;
-	client.set_data(c, &deadline);
+	client.set_data(c, &limit);
 	client.set_progress(c, progress);
 	fd = client.find(c, id->bytes, id->len, NULL);
 	client.end(c);
-	if (fd < 0 && clock__boot() >= deadline)
+	if (fd < 0 && limit.stopped)
+		return -EINTR;
+	if (fd < 0 && clock__boot() >= limit.deadline)
 		return -ETIME;
 	return fd;
 }

@@ -260,7 +260,7 @@ static const struct py_code *learn(struct python *py, struct hkey key, const str
 static const struct py_code *find_code(struct python *py, const struct mt_py_frame *f,
 				       unsigned int *why)
 {
-	struct hkey key = { f->code, f->check };
+	struct hkey key = { f->code & MT_PY_CODE, f->check };
 	struct pycodes *c = py->codes;
 	struct py_code *known = NULL;
 	struct code_id id;
@@ -271,7 +271,7 @@ static const struct py_code *find_code(struct python *py, const struct mt_py_fra
 	v = hmap__get(&c->by_place, key);
 	if (v)
 		known = (struct py_code *)(uintptr_t)*v;
-	err = read_id(py, f->code, &id);
+	err = read_id(py, key.a, &id);
 	gone = err || (f->check && f->check != check_of(&id));
 	/* If it has gone since, or its process has, then what is remembered is it. */
 	if (known && (gone || same_id(&known->id, &id))) {
@@ -287,7 +287,7 @@ static const struct py_code *find_code(struct python *py, const struct mt_py_fra
 	if (gone)
 		return NULL;
 	*why = MT_PY_NOT_CODE;
-	return is_code(py, f->code, &id) ? learn(py, key, &id, why) : NULL;
+	return is_code(py, key.a, &id) ? learn(py, key, &id, why) : NULL;
 }
 
 unsigned int python__name(struct python *py, const struct mt_py_frame *f, struct python_name *out)
@@ -309,6 +309,8 @@ unsigned int python__name(struct python *py, const struct mt_py_frame *f, struct
 	out->qualname = code->id.qualname ? code->text + code->qualname_at : out->name;
 	out->file = code->text + code->file_at;
 	out->cut = code->cut;
+	/* _Py_InitCleanup: its file is its name is "__init__", one and the same object. */
+	out->own = code->id.file == code->id.name && strcmp(out->name, "__init__") == 0;
 	switch (py_line__find(py->layout.lines, code->table, code->table_len, code->id.first, f->at,
 			      &out->line)) {
 	case 0:
@@ -336,6 +338,8 @@ void python__cell(struct python *py, const struct mt_py_stack *s, uint32_t depth
 	for (i = 0; i < s->n && i < MT_PY_DEPTH && i < depth; i++) {
 		if (python__name(py, &s->frame[i], &name))
 			strbuf__puts(out, "NA\n");
+		else if (name.own)
+			continue;
 		else if (!name.line)
 			strbuf__printf(out, "%s(NA): %s\n", name.file, name.name);
 		else

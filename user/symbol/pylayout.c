@@ -67,6 +67,7 @@ int py_layout__table(unsigned int minor, int machine, struct py_layout *l)
 		.frame_instr = r->frame_instr,
 		.frame_owner = r->frame_owner,
 		.frame_tlbc = NO,
+		.frame_entry = minor == 11 ? r->frame_instr + 12 : NO, /* is_entry */
 		.shim = r->shim,
 		.lasti = r->lasti,
 		.lasti_shift = r->lasti_shift,
@@ -164,7 +165,7 @@ int py_layout__described(const uint8_t *p, size_t n, struct py_layout *l)
 	}
 	/* References carry a mark in the lowest bits from 3.14 on. */
 	l->tag = version >> 16 >= 0x030e ? 3 : 0;
-	l->frame_tlbc = NO;
+	l->frame_tlbc = l->frame_entry = NO;
 	ok = take(p, WORD_INTERP_HEAD, &l->interp_head) &&
 	     take(p, WORD_INTERP_NEXT, &l->interp_next) &&
 	     take(p, d->threads_head, &l->threads_head) &&
@@ -216,6 +217,7 @@ bool py_layout__offsets(const struct py_layout *l, uint64_t runtime, struct mt_p
 	span_add(&frame, l->frame_instr, l->lasti ? 4 : 8);
 	span_add(&frame, l->frame_owner, 1);
 	span_add(&frame, l->frame_tlbc, 4);
+	span_add(&frame, l->frame_entry, 1);
 	span_add(&code, l->code_first, 4);
 	span_add(&code, l->code_name, 8);
 	span_add(&code, l->code_table, 8);
@@ -245,6 +247,11 @@ bool py_layout__offsets(const struct py_layout *l, uint64_t runtime, struct mt_p
 		.frame_instr = from(&frame, l->frame_instr),
 		.frame_owner = from(&frame, l->frame_owner),
 		.frame_tlbc = from(&frame, l->frame_tlbc),
+		.frame_entry = l->frame_entry == NO ? 0 : from(&frame, l->frame_entry),
+		.entry_mask = l->frame_entry != NO,
+		/* Before 3.11 C calls itself for each frame. */
+		.base = l->described && l->version >= 0x030f0000,
+		.each = l->shim == MT_PY_NONE && l->frame_entry == NO,
 		.code_base = (uint8_t)code.lo,
 		.code_size = (uint8_t)(code.hi - code.lo),
 		.code_first = from(&code, l->code_first),

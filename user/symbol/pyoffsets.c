@@ -226,7 +226,7 @@ static int check_frames(struct python *py, const struct py_thread_state *t, size
 			continue;
 		}
 		/* The outermost stays while the inner ones come and go. */
-		seen = is_code(py, s->frame[s->n - 1].code) ? 1 : -1;
+		seen = is_code(py, s->frame[s->n - 1].code & MT_PY_CODE) ? 1 : -1;
 	}
 	free(s);
 	return seen;
@@ -312,6 +312,7 @@ static void use_candidate(struct python *py, const struct candidate *c)
 	}
 	if (!py_elf__data(c->img, "_Py_NoneStruct", &none))
 		py->offsets.none = c->bias + none;
+	py_loop__find(c->img, c->bias, &py->loop);
 	for (i = 0; i < TRIES && !try_layout(py, c); i++) {
 		if (py->why == MT_PY_NOT_READY)
 			return;
@@ -378,6 +379,16 @@ const struct mt_py_offsets *python__offsets(const struct python *py)
 unsigned int python__why(const struct python *py)
 {
 	return py->why;
+}
+
+bool python__has_loop(const struct python *py)
+{
+	return py->loop.n > 0;
+}
+
+bool python__in_loop(const struct python *py, uint64_t addr)
+{
+	return py_loop__has(&py->loop, addr);
 }
 
 const char *python__text(const struct python *py)

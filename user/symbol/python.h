@@ -49,7 +49,7 @@ struct py_layout {
 	uint16_t interp_head; /* in _PyRuntime */
 	uint16_t interp_next, threads_head;
 	uint16_t thread_next, thread_id, native_id, frame, cframe, cframe_frame;
-	uint16_t frame_code, frame_prev, frame_instr, frame_owner, frame_tlbc;
+	uint16_t frame_code, frame_prev, frame_instr, frame_owner, frame_tlbc, frame_entry;
 	uint8_t shim; /* owners from here on; MT_PY_NONE */
 	uint8_t tag;
 	uint8_t lasti, lasti_shift;
@@ -105,6 +105,24 @@ struct py_thread_state {
 
 #define PY_MAX_THREADS 1024
 
+/* ---- the evaluation loop (pyloop.c) ---- */
+
+#define PY_LOOP_PARTS 8
+
+struct py_loop_part {
+	uint64_t start, end; /* in the process */
+};
+
+/* The loop itself, what was split off from it, its clones. None: it was not found. */
+struct py_loop {
+	uint32_t n;
+	struct py_loop_part part[PY_LOOP_PARTS];
+};
+
+/* In the interpreter's file, which is at `bias`. */
+void py_loop__find(struct elf_image *img, uint64_t bias, struct py_loop *l);
+bool py_loop__has(const struct py_loop *l, uint64_t addr);
+
 struct python {
 	struct py_process proc;
 	const struct py_mem *mem;
@@ -114,6 +132,7 @@ struct python {
 	enum mt_py_why why;
 	char text[320];
 	uint64_t code_type; /* once known */
+	struct py_loop loop;
 	struct pycodes *codes; /* pycode.c */
 };
 

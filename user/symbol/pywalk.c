@@ -19,6 +19,7 @@ void py_walk__state(const struct py_mem *m, const struct mt_py_offsets *o, uint6
 	__u64 frame;
 
 	s->n = 0;
+	s->begins = 0;
 	s->next = 0;
 	s->thread = state;
 	s->why = MT_PY_UNREADABLE;

@@ -28,8 +28,7 @@ const char *stack_end__text(unsigned int end)
 	return end < MT_END_MAX && words[end] ? words[end] : "unknown";
 }
 
-/* What symbols needs of a file, when one of its names is wanted for the first time. */
-static void meet_file(struct stacks *s, struct sfile *f)
+void stack_cell__meet(struct stacks *s, struct sfile *f)
 {
 	struct debug_search where = { .pid = f->pid };
 
@@ -62,9 +61,50 @@ static bool bias_of(const struct sproc *p, uint32_t file, uint64_t vaddr, uint64
 	return found;
 }
 
-static void put_frame(struct stacks *s, const struct sproc *p, uint64_t frame, struct strbuf *sb)
+uint64_t stack_cell__address(const struct sproc *p, uint64_t frame)
+{
+	uint32_t no = (frame & ~(MT_FRAME_RAW | MT_FRAME_EXACT)) >> MT_FRAME_FILE_SHIFT;
+	uint64_t at = frame & MT_FRAME_ADDR, bias;
+
+	if (frame & MT_FRAME_RAW || !no || !bias_of(p, no, at, &bias))
+		return 0;
+	return at + bias - (frame & MT_FRAME_EXACT ? 0 : 1);
+}
+
+/* ---- source lines ---- */
+
+struct source_cell {
+	struct stacks *s;
+	struct cell_frame *c;
+	struct strbuf *sb;
+};
+
+/* Calls inlined in the frame are lines of their own; of the frame itself the line is what is new.
+ */
+static int put_source(void *ctx, const struct line_frame *f)
+{
+	struct source_cell *x = ctx;
+	struct cell_frame in = *x->c;
+
+	if (!f->inlined) {
+		x->c->file = f->file;
+		x->c->line = f->line;
+		return 0;
+	}
+	strbuf__reset(&x->s->sb2);
+	if (f->function && (x->s->opts.mangled || demangle(f->function, &x->s->sb2)))
+		strbuf__puts(&x->s->sb2, f->function);
+	in.name = x->s->sb2.len ? x->s->sb2.data : NULL;
+	in.file = f->file;
+	in.line = f->line;
+	cell__inlined(x->sb, &in);
+	return 0;
+}
+
+void stack_cell__frame(struct stacks *s, const struct sproc *p, uint64_t frame, struct strbuf *sb)
 {
 	struct cell_frame c = { 0 };
+	struct source_cell x = { .s = s, .c = &c, .sb = sb };
 	struct symbol_name name;
 	uint32_t no = (frame & ~(MT_FRAME_RAW | MT_FRAME_EXACT)) >> MT_FRAME_FILE_SHIFT;
 	uint64_t at = frame & MT_FRAME_ADDR, exact = frame & MT_FRAME_EXACT ? 0 : 1;
@@ -80,12 +120,14 @@ static void put_frame(struct stacks *s, const struct sproc *p, uint64_t frame, s
 	/* Of a process that nobody could look at: at least where in the file. */
 	bias_of(p, no, at, &c.bias);
 	c.pc = at + c.bias;
-	meet_file(s, f);
+	stack_cell__meet(s, f);
 	/* A call may be the last instruction of its function (R30). */
 	if (f->known && !symbols__name(s->symbols, &f->id, at - exact, &name) && name.name) {
 		c.name = s->opts.mangled ? name.name : name.pretty;
 		c.start = name.start;
 	}
+	if (s->sources && f->known)
+		(void)sources__find(s->sources, s->symbols, &f->id, at - exact, put_source, &x);
 	cell__frame(sb, &c);
 }
 
@@ -96,10 +138,16 @@ void stack_cell__c(struct stacks *s, const struct sproc *p, const struct kept *k
 	if (s->opts.c_depth && n > s->opts.c_depth)
 		n = s->opts.c_depth;
 	for (i = 0; i < n; i++)
-		put_frame(s, p, k->frames[i], sb);
+		stack_cell__frame(s, p, k->frames[i], sb);
 	if (n == k->n && !s->opts.plain && !stack_end__complete(k->end) &&
 	    !(k->end == MT_END_DEEP && s->opts.c_depth))
 		strbuf__printf(sb, "(cut: %s)\n", stack_end__text(k->end));
+}
+
+void stack_cell__line(struct stacks *s, uint32_t line, struct strbuf *sb)
+{
+	strbuf__puts(sb, line ? s->store.lines[line - 1] : "NA");
+	strbuf__puts(sb, "\n");
 }
 
 void stack_cell__python(struct stacks *s, const struct kept *k, struct strbuf *sb)
@@ -108,10 +156,8 @@ void stack_cell__python(struct stacks *s, const struct kept *k, struct strbuf *s
 
 	if (s->opts.python_depth && n > s->opts.python_depth)
 		n = s->opts.python_depth;
-	for (i = 0; i < n; i++) {
-		strbuf__puts(sb, k->lines[i] ? s->store.lines[k->lines[i] - 1] : "NA");
-		strbuf__puts(sb, "\n");
-	}
+	for (i = 0; i < n; i++)
+		stack_cell__line(s, k->lines[i], sb);
 	if (n == k->n && !s->opts.plain && k->end &&
 	    !(k->end == MT_PY_TOO_DEEP && s->opts.python_depth))
 		strbuf__printf(sb, "(cut: %s)\n", python__reason(k->end));

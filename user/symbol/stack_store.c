@@ -2,7 +2,7 @@
 /*
  * Stacks by their hash, each once, within a bound: two generations, of which the
  * older one goes when the younger one has half of the room; what is still in use
- * has become young before.
+ * has become young before. Lines of Python have a quarter more.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,11 +17,15 @@ static struct hkey key_of(uint64_t hash, bool python)
 
 static size_t size_of(bool python, uint32_t n)
 {
-	return sizeof(struct kept) + n * (python ? sizeof(uint32_t) : sizeof(uint64_t));
+	/* With its place in the table of all. */
+	return sizeof(struct kept) + sizeof(struct hkey) + 16 +
+	       n * (python ? sizeof(uint32_t) + 1 : sizeof(uint64_t));
 }
 
 static void forget(struct stack_store *s, struct kept *k)
 {
+	if (s->evict)
+		s->evict(s->evict_ctx, k->key.a, k->key.b);
 	s->n[k->key.b]--;
 	if (!k->key.b) {
 		s->frames -= k->n;
@@ -56,6 +60,38 @@ static void age(struct stack_store *s)
 	s->bytes = 0;
 }
 
+/* Lines go only all together, with the stacks that have them: names that are made up have no end.
+ */
+static void forget_lines(struct stack_store *s)
+{
+	struct hmap rest = { 0 };
+	size_t pos = 0;
+	struct hkey key;
+	uint64_t v, *to;
+	uint32_t i;
+
+	while (hmap__next(&s->by_hash, &pos, &key, &v)) {
+		struct kept *k = (struct kept *)(uintptr_t)v;
+
+		to = key.b ? NULL : hmap__put(&rest, key, NULL);
+		if (to) {
+			*to = v;
+			continue;
+		}
+		*(k->young ? &s->bytes : &s->old_bytes) -= size_of(key.b, k->n);
+		forget(s, k);
+	}
+	hmap__free(&s->by_hash);
+	s->by_hash = rest;
+	hmap__free(&s->by_line);
+	for (i = 0; i < s->n_lines; i++)
+		free(s->lines[i]);
+	free(s->lines);
+	s->lines = NULL;
+	s->n_lines = s->cap_lines = 0;
+	s->line_bytes = 0;
+}
+
 static void touch(struct stack_store *s, struct kept *k)
 {
 	size_t size = size_of(k->key.b, k->n);
@@ -77,18 +113,36 @@ struct kept *stack_store__find(struct stack_store *s, uint64_t hash, bool python
 	return k;
 }
 
+int stack_store__known(struct stack_store *s, const uint64_t hash[2], bool python)
+{
+	struct kept *k = stack_store__find(s, hash[0], python);
+
+	if (!k)
+		return 0;
+	if (k->verify == hash[1])
+		return -EEXIST;
+	s->collisions++;
+	if (k->clash)
+		return -EEXIST;
+	k->clash = true;
+	return -EALREADY;
+}
+
+void stack_store__trim(struct stack_store *s)
+{
+	if (s->line_bytes > s->max_bytes / 4)
+		forget_lines(s);
+}
+
 struct kept *stack_store__add(struct stack_store *s, const uint64_t hash[2], bool python,
 			      uint32_t n, int *err)
 {
-	struct kept *k = stack_store__find(s, hash[0], python);
+	struct kept *k;
 	uint64_t *v;
 
-	if (k) {
-		*err = -EEXIST;
-		if (k->verify != hash[1])
-			s->collisions++;
+	*err = stack_store__known(s, hash, python);
+	if (*err)
 		return NULL;
-	}
 	*err = -ENOMEM;
 	if (s->bytes + size_of(python, n) > s->max_bytes / 2)
 		age(s);
@@ -135,6 +189,7 @@ uint32_t stack_store__line(struct stack_store *s, const char *text, size_t len)
 		return 0;
 	}
 	s->lines[s->n_lines++] = copy;
+	s->line_bytes += len + 1 + sizeof(copy) + sizeof(struct hkey) + 16;
 	*v = s->n_lines;
 	return s->n_lines;
 }

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TEXTS_MAX (64u << 20)
 #define STACKS_MAX (256u << 20)
 /* An event is handed out 0.8 s after it happened: names may be waited for that long. */
 #define PATIENCE_NS 700000000ULL
@@ -84,7 +83,23 @@ out:
 	pthread_mutex_unlock(&s->lock);
 }
 
+/* A stack that was given up is sent again when it is met again. */
+static void on_evict(void *ctx, uint64_t hash, bool python)
+{
+	struct stacks *s = ctx;
+
+	bpf_map_delete_elem(python ? s->opts.maps.py_known : s->opts.maps.known, &hash);
+}
+
 /* ---- what the programs send ---- */
+
+/* The store did not take a stack; what to tell of that. */
+static int not_added(struct stacks *s, int err)
+{
+	if (err == -EALREADY) /* cells that were made show one of the two */
+		stack_text__forget(s);
+	return err == -EEXIST || err == -EALREADY ? 0 : err;
+}
 
 static int define_c(struct stacks *s, const struct mt_stack *r, size_t size)
 {
@@ -97,7 +112,7 @@ static int define_c(struct stacks *s, const struct mt_stack *r, size_t size)
 		return -EBADMSG;
 	k = stack_store__add(&s->store, (const uint64_t *)r->hash, false, r->n, &err);
 	if (!k)
-		return err == -EEXIST ? 0 : err;
+		return not_added(s, err);
 	k->end = r->end;
 	k->guessed = r->guessed;
 	s->store.guessed += r->guessed > 0;
@@ -115,28 +130,68 @@ static bool name_of(const struct sproc *p, const struct mt_py_frame *f, struct p
 	return p->parent && p->parent->py && !python__name(p->parent->py, f, name);
 }
 
-static uint32_t line_of(struct stacks *s, const struct sproc *p, const struct mt_py_frame *f)
+static bool has_base(const struct sproc *p)
+{
+	const struct python *py = p && p->py ? p->py : p && p->parent ? p->parent->py : NULL;
+
+	return py && python__offsets(py)->base;
+}
+
+/* False: a frame that is not shown. */
+static bool line_of(struct stacks *s, const struct sproc *p, const struct mt_py_frame *f,
+		    uint32_t *line)
 {
 	struct python_name name;
 
+	*line = 0;
 	if (!name_of(p, f, &name)) {
 		s->unnamed++;
-		return 0;
+		return true;
 	}
+	if (name.own)
+		return false;
 	strbuf__reset(&s->sb2);
 	if (name.line)
 		strbuf__printf(&s->sb2, "%s(%d): %s", name.file, name.line, name.name);
 	else
 		strbuf__printf(&s->sb2, "%s(NA): %s", name.file, name.name);
-	return stack_store__line(&s->store, s->sb2.data, s->sb2.len);
+	*line = stack_store__line(&s->store, s->sb2.data, s->sb2.len);
+	return true;
+}
+
+/* The frames of a stack that are shown. */
+struct py_shown {
+	uint32_t n, lines[MT_PY_DEPTH];
+	uint8_t begins[MT_PY_DEPTH];
+	uint32_t begins_behind;
+};
+
+static void name_frames(struct stacks *s, const struct sproc *p, const struct mt_pywalk *r,
+			struct py_shown *out)
+{
+	uint32_t i, begins = 0;
+
+	out->n = 0;
+	for (i = 0; i < r->s.n; i++) {
+		begins += (uint32_t)(r->s.frame[i].code >> MT_PY_BEGINS_SHIFT);
+		if (!line_of(s, p, &r->s.frame[i], &out->lines[out->n]))
+			continue;
+		out->begins[out->n++] = (uint8_t)MT_MIN(begins, UINT8_MAX);
+		begins = 0;
+	}
+	begins += r->s.begins;
+	/* From 3.15 on a thread has a shim of its own around all. */
+	if (r->s.why == MT_PY_OK && begins && has_base(p))
+		begins--;
+	out->begins_behind = MT_MIN(begins, UINT8_MAX);
 }
 
 /* With the lock held. *later: the process has not been read yet. */
 static int define_python(struct stacks *s, const struct mt_pywalk *r, size_t size, bool *later)
 {
 	struct sproc *p = stacks__proc(s, r->h.tgid, r->h.start, r->h.time);
+	struct py_shown shown;
 	struct kept *k;
-	uint32_t i;
 	int err;
 
 	if (!r->s.n || r->s.n > MT_PY_DEPTH || r->s.why >= MT_PY_WHY_MAX ||
@@ -145,12 +200,18 @@ static int define_python(struct stacks *s, const struct mt_pywalk *r, size_t siz
 	if (*later && !(p && (p->py || p->parent)))
 		return -EAGAIN;
 	*later = false;
-	k = stack_store__add(&s->store, (const uint64_t *)r->hash, true, r->s.n, &err);
+	err = stack_store__known(&s->store, (const uint64_t *)r->hash, true);
+	if (err)
+		return not_added(s, err);
+	stack_store__trim(&s->store);
+	name_frames(s, p, r, &shown);
+	k = stack_store__add(&s->store, (const uint64_t *)r->hash, true, shown.n, &err);
 	if (!k)
-		return err == -EEXIST ? 0 : err;
+		return err;
 	k->end = (uint8_t)r->s.why;
-	for (i = 0; i < r->s.n; i++)
-		k->lines[i] = line_of(s, p, &r->s.frame[i]);
+	k->begins = (uint8_t)shown.begins_behind;
+	memcpy(k->lines, shown.lines, shown.n * sizeof(shown.lines[0]));
+	memcpy(kept__begins(k), shown.begins, shown.n);
 	return 0;
 }
 
@@ -228,100 +289,6 @@ void stacks__tick(struct stacks *s)
 	stacks__retry(s, now);
 }
 
-/* ---- cells ---- */
-
-static void forget_texts(struct stacks *s)
-{
-	size_t pos = 0;
-	struct hkey k;
-	uint64_t v;
-
-	while (hmap__next(&s->texts, &pos, &k, &v)) {
-		struct text *t = (struct text *)(uintptr_t)v;
-
-		free(t->data);
-		free(t);
-	}
-	hmap__free(&s->texts);
-	s->text_bytes = 0;
-}
-
-static struct text *make_text(struct stacks *s, const struct sproc *p, const struct kept *k,
-			      bool python)
-{
-	struct text *t = calloc(1, sizeof(*t));
-
-	if (!t)
-		return NULL;
-	strbuf__reset(&s->sb);
-	if (python)
-		stack_cell__python(s, k, &s->sb);
-	else
-		stack_cell__c(s, p, k, &s->sb);
-	t->data = malloc(s->sb.len + 1);
-	if (!t->data || s->sb.failed) {
-		s->sb.failed = false;
-		free(t->data);
-		free(t);
-		return NULL;
-	}
-	memcpy(t->data, s->sb.data, s->sb.len);
-	t->len = s->sb.len;
-	s->text_bytes += t->len + sizeof(*t) + 32;
-	return t;
-}
-
-/* The text of a stack in a process; NULL: it is not known. */
-static const struct text *text_of(struct stacks *s, const struct sproc *p, uint64_t hash,
-				  bool python)
-{
-	struct hkey key = { hash ^ python, (uint64_t)(uintptr_t)p };
-	const struct kept *k;
-	uint64_t *v;
-
-	if (!hash)
-		return NULL;
-	v = hmap__get(&s->texts, key);
-	if (v)
-		return (const struct text *)(uintptr_t)*v;
-	k = stack_store__find(&s->store, hash, python);
-	if (!k) {
-		s->unknown++;
-		return NULL;
-	}
-	v = hmap__put(&s->texts, key, NULL);
-	if (!v)
-		return NULL;
-	*v = (uint64_t)(uintptr_t)make_text(s, p, k, python);
-	if (!*v)
-		hmap__del(&s->texts, key, NULL);
-	v = hmap__get(&s->texts, key);
-	return v ? (const struct text *)(uintptr_t)*v : NULL;
-}
-
-static void show(const struct text *t, const char **p, size_t *n)
-{
-	*p = t ? t->data : "NA";
-	*n = t ? t->len : 2;
-}
-
-void stacks__cells(struct stacks *s, uint32_t tgid, uint32_t start, uint64_t time,
-		   const struct mt_refs *refs, struct stack_cells *out)
-{
-	const struct sproc *p;
-
-	memset(out, 0, sizeof(*out));
-	if (s->text_bytes > TEXTS_MAX)
-		forget_texts(s);
-	pthread_mutex_lock(&s->lock);
-	p = stacks__proc(s, tgid, start, time);
-	if (s->opts.python)
-		show(text_of(s, p, refs->py, true), &out->python, &out->python_len);
-	if (s->opts.c)
-		show(text_of(s, p, refs->c, false), &out->c, &out->c_len);
-	pthread_mutex_unlock(&s->lock);
-}
-
 /* ---- account ---- */
 
 static uint64_t sum_of(int fd, uint32_t key)
@@ -360,7 +327,16 @@ void stacks__stats(struct stacks *s, struct stacks_stats *out)
 	out->evicted = s->store.evicted;
 	out->unknown = s->unknown;
 	out->unnamed = s->unnamed;
-	out->bytes = s->store.bytes + s->store.old_bytes + s->text_bytes;
+	memcpy(out->merged, s->merged, sizeof(out->merged));
+	if (s->sources) {
+		struct sources_stats src;
+
+		sources__stats(s->sources, &src);
+		out->sources = src.found;
+		out->no_source = src.unknown;
+		out->source_bytes = src.bytes;
+	}
+	out->bytes = s->store.bytes + s->store.old_bytes + s->store.line_bytes + s->text_bytes;
 	symbols__stats(s->symbols, &out->symbols);
 	pthread_mutex_lock(&s->lock);
 	out->unwind = s->unwind_stats;
@@ -393,8 +369,11 @@ int stacks__new(const struct stacks_opts *o, struct stacks **out)
 		close(o->cache);
 	if (err)
 		goto fail;
+	s->store.evict = on_evict;
+	s->store.evict_ctx = s;
 	s->symbols = symbols__new(&names);
-	if (!s->symbols) {
+	s->sources = o->lines ? sources__new(0) : NULL;
+	if (!s->symbols || (o->lines && !s->sources)) {
 		err = -ENOMEM;
 		goto fail;
 	}
@@ -415,7 +394,7 @@ void stacks__free(struct stacks *s)
 	if (!s)
 		return;
 	stacks__stop(s);
-	forget_texts(s);
+	stack_text__forget(s);
 	for (i = 0; i < s->n_procs; i++) {
 		python__close(s->procs[i]->py);
 		free(s->procs[i]->maps);
@@ -430,6 +409,7 @@ void stacks__free(struct stacks *s)
 		free(s->waiting[i].rec);
 	unwind_store__free(s->unwind);
 	unwind_maps__close(&s->opts.maps.unwind);
+	sources__free(s->sources);
 	symbols__free(s->symbols);
 	stack_store__free(&s->store);
 	hmap__free(&s->by_proc);

@@ -30,7 +30,10 @@ struct stacks_maps {
 struct stacks_opts {
 	struct stacks_maps maps;
 	bool c, python;
-	uint32_t c_depth, python_depth; /* lines of a cell; 0: all */
+	/* C cells have Python frames in place of the evaluation loop's: needs both stacks whole. */
+	bool mixed;
+	bool lines; /* source lines and inlined calls of C frames */
+	uint32_t c_depth, python_depth; /* frames of a cell; 0: all */
 	bool mangled; /* C++ names as the file has them, as the vendor's tool */
 	bool plain; /* nothing but frames: no line that says why a stack is cut */
 	size_t max_bytes; /* of the stacks that are kept; 0: 256 MiB */
@@ -56,7 +59,29 @@ bool stacks__wait(struct stacks *s, unsigned int ms);
 /* Now and then: interpreters that were not ready, names that were not to be had yet. */
 void stacks__tick(struct stacks *s);
 
+/*
+ * Ask debuginfod for debug files that mapped files are without, for so long in all: never
+ * while capturing. *asked: how many files. Returns how many were found, or -errno of what made
+ * it futile (debuginfod__fetch, which has stop and ctx).
+ */
+int stacks__fetch(struct stacks *s, unsigned int ms, bool (*stop)(void *ctx), void *ctx,
+		  unsigned int *asked);
+
 /* ---- stacks ---- */
+
+/* A C cell with Python frames in it, or why there are none. */
+enum stack_merge {
+	STACK_MERGED,
+	STACK_NO_PYTHON, /* no frame of the evaluation loop, no frame of Python */
+	STACK_NO_LOOP, /* Python frames, and its evaluation loop is not found in its file */
+	STACK_NO_FRAMES, /* the evaluation loop, and no stack of Python */
+	STACK_DIFFER, /* not as many calls of the evaluation loop as Python has begun */
+	STACK_CLASH, /* two stacks have its hash */
+	STACK_MERGES
+};
+
+/* In words, for those that are not merged. */
+const char *stack_merge__text(unsigned int merge);
 
 /* A record of type MT_REC_STACK or MT_REC_PYSTACK. 0 or -errno (-EBADMSG: it cannot be one). */
 int stacks__define(struct stacks *s, const void *rec, size_t size);
@@ -80,10 +105,13 @@ struct stacks_stats {
 	uint64_t kept, py_kept; /* distinct ones */
 	uint64_t frames; /* of all C stacks that are kept */
 	uint64_t guessed; /* C stacks with frames that came from frame records */
-	uint64_t collisions; /* two stacks with one hash: the later one is not shown */
+	uint64_t collisions; /* two stacks with one hash: neither is shown from then on */
 	uint64_t evicted; /* stacks given up for memory */
 	uint64_t unknown; /* cells whose stack was not there */
 	uint64_t unnamed; /* Python frames without a name */
+	uint64_t merged[STACK_MERGES]; /* cells, by enum stack_merge */
+	uint64_t sources, no_source; /* addresses with, without a source line */
+	size_t source_bytes;
 	size_t bytes;
 	struct unwind_stats unwind;
 	struct symbols_stats symbols;

@@ -212,9 +212,11 @@ int debugfile__find(int fd, const char *path, const struct debug_search *s);
  * Ask the servers of $DEBUGINFOD_URLS for it, for so long (to a second): only where
  * the user asked for that, and never while capturing. fd, or -ENOENT: no server is
  * configured or none has it; -EINVAL: no build-id; -ETIME; -EOPNOTSUPP: elfutils'
- * client library (libdebuginfod.so.1) is not installed; -errno. For one thread.
+ * client library (libdebuginfod.so.1) is not installed; -EINTR: `stop` (NULL: nobody) said
+ * so, which is asked each second; -errno. For one thread.
  */
-int debuginfod__fetch(const struct file_id *id, unsigned int timeout_ms);
+int debuginfod__fetch(const struct file_id *id, unsigned int timeout_ms, bool (*stop)(void *ctx),
+		      void *ctx);
 
 /* ---- C++ names ---- */
 
@@ -346,6 +348,12 @@ void python__close(struct python *py); /* NULL is fine */
 const struct mt_py_offsets *python__offsets(const struct python *py);
 /* enum mt_py_why; 0: stacks can be walked. */
 unsigned int python__why(const struct python *py);
+/*
+ * Is this address of the process in the interpreter's evaluation loop: a C frame there
+ * runs Python frames. has: false if the loop could not be found in its file.
+ */
+bool python__has_loop(const struct python *py);
+bool python__in_loop(const struct python *py, uint64_t addr);
 /* What was found and how, or the reason, for people. */
 const char *python__text(const struct python *py);
 /* A reason as words, "thread has no Python state"; never NULL. */
@@ -368,6 +376,8 @@ struct python_name {
 	const char *file, *name, *qualname; /* qualname: that of name before 3.11 */
 	int line; /* of the instruction; of `def` where that has none, 0 if not known */
 	bool cut; /* a text is longer than is kept */
+	bool own; /* the interpreter's own, which Python does not show: behind __init__, from 3.12
+		     on */
 };
 
 /*
