@@ -31,6 +31,7 @@
 #include "pymark.skel.h"
 #include "runtime.skel.h"
 #include "stacked.skel.h"
+#include "stacked_awake.skel.h"
 #include "stacked_cpu.skel.h"
 
 /* The object that is loaded first owns the maps. */
@@ -48,12 +49,14 @@ static const struct {
 	{ "pymark", pymark_bpf__elf_bytes },
 	{ "mindspore", mindspore_bpf__elf_bytes },
 	{ "stacked", stacked_bpf__elf_bytes },
+	{ "stacked_awake", stacked_awake_bpf__elf_bytes },
 	{ "stacked_cpu", stacked_cpu_bpf__elf_bytes },
 };
 
 #define MERGED 0 /* all programs */
 #define FIRST 1 /* the layers, one by one */
-#define STACKED (MT_ARRAY_SIZE(layers) - 2) /* all programs, with call stacks */
+#define STACKED (MT_ARRAY_SIZE(layers) - 3) /* all programs, with call stacks */
+#define STACKED_AWAKE (MT_ARRAY_SIZE(layers) - 2) /* the same, where they may not sleep */
 #define STACKED_CPU (MT_ARRAY_SIZE(layers) - 1) /* the same, for kernels without bpf_loop */
 
 static bool is_whole(size_t layer)
@@ -392,6 +395,13 @@ static bool can_walk(const struct progs *p)
 	return features__has(p->features, FEAT_LOOP) || p->features->state[FEAT_SLEEPABLE] == 0;
 }
 
+static size_t stacked_layer(const struct features *f)
+{
+	if (!features__has(f, FEAT_LOOP))
+		return STACKED_CPU;
+	return features__has(f, FEAT_SLEEPABLE) ? STACKED : STACKED_AWAKE;
+}
+
 int progs__load(const struct progs_opts *opts, const struct features *f, struct progs **out)
 {
 	struct progs *p = calloc(1, sizeof(*p));
@@ -410,7 +420,7 @@ int progs__load(const struct progs_opts *opts, const struct features *f, struct 
 		p->opts.stacks = false;
 		p->no_stacks = "this kernel has no attach cookies (5.15)";
 	} else if (opts->stacks) {
-		p->whole = features__has(f, FEAT_LOOP) ? STACKED : STACKED_CPU;
+		p->whole = stacked_layer(f);
 		err = load_merged(p);
 		if (!err)
 			goto done;
