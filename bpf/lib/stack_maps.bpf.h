@@ -133,11 +133,11 @@ static __always_inline void uw_returns(struct mt_uw *u)
 {
 	struct task_struct *t = (void *)bpf_get_current_task();
 
-	u->trampoline = u->replaced = 0;
+	u->trampoline = u->replaced = u->returns = 0;
 	if (!bpf_core_field_exists(struct return_instance, orig_ret_vaddr) ||
 	    !bpf_core_field_exists(struct xol_area, vaddr))
 		return;
-	u->replaced = (__u64)BPF_CORE_READ(t, utask, return_instances);
+	u->replaced = u->returns = (__u64)BPF_CORE_READ(t, utask, return_instances);
 	if (u->replaced)
 		u->trampoline = BPF_CORE_READ(t, mm, uprobes_state.xol_area, vaddr);
 }
@@ -147,6 +147,13 @@ static __always_inline void uw_returns(struct mt_uw *u)
 #endif
 #include "unwind.bpf.h"
 
+/* Where the stack pointer is in mt_uw.regs. */
+#if defined(__TARGET_ARCH_x86)
+#define UW_REG_SP 7
+#else
+#define UW_REG_SP 31
+#endif
+
 static __always_inline void uw_count(__u32 end)
 {
 	__u64 *n = bpf_map_lookup_elem(&uw_ends, &end);
@@ -154,6 +161,25 @@ static __always_inline void uw_count(__u32 end)
 	if (n)
 		__sync_fetch_and_add(n, 1);
 }
+
+/* The verifier wants the context read at constant offsets: no loop. */
+#define A64_REG(to, r, i) (to)[i] = (r)->regs[i]
+#define A64_4REGS(to, r, i)        \
+	A64_REG(to, r, i);         \
+	A64_REG(to, r, (i) + 1);   \
+	A64_REG(to, r, (i) + 2);   \
+	A64_REG(to, r, (i) + 3)
+#define A64_REGS(to, r)            \
+	A64_4REGS(to, r, 0);       \
+	A64_4REGS(to, r, 4);       \
+	A64_4REGS(to, r, 8);       \
+	A64_4REGS(to, r, 12);      \
+	A64_4REGS(to, r, 16);      \
+	A64_4REGS(to, r, 20);      \
+	A64_4REGS(to, r, 24);      \
+	A64_REG(to, r, 28);        \
+	A64_REG(to, r, 29);        \
+	A64_REG(to, r, 30)
 
 static __always_inline void uw_start(struct mt_uw *u, struct pt_regs *ctx)
 {
@@ -167,6 +193,8 @@ static __always_inline void uw_start(struct mt_uw *u, struct pt_regs *ctx)
 	u->regs[3] = ctx->bx;
 	u->regs[4] = ctx->si;
 	u->regs[5] = ctx->di;
+	u->regs[6] = ctx->bp;
+	u->regs[7] = ctx->sp;
 	u->regs[8] = ctx->r8;
 	u->regs[9] = ctx->r9;
 	u->regs[10] = ctx->r10;
@@ -175,10 +203,14 @@ static __always_inline void uw_start(struct mt_uw *u, struct pt_regs *ctx)
 	u->regs[13] = ctx->r13;
 	u->regs[14] = ctx->r14;
 	u->regs[15] = ctx->r15;
+	u->regs[16] = ctx->ip;
 	u->regs_known = 1;
 #else
 	const volatile struct user_pt_regs *r = (const void *)ctx;
 
+	A64_REGS(u->regs, r);
+	u->regs[31] = r->sp;
+	u->regs[32] = r->pc;
 	u->pc = r->pc;
 	u->sp = r->sp;
 	u->fp = r->regs[29];
@@ -195,9 +227,11 @@ static __always_inline void uw_start(struct mt_uw *u, struct pt_regs *ctx)
 	u->rec.hash[0] = u->rec.hash[1] = 0;
 }
 
-/* To the reader: the frames only when it does not have them; nothing at all then unless u->always.
+/*
+ * To the reader: the frames only when it does not have them; nothing at all then unless
+ * u->always. 1: with the frames.
  */
-static __always_inline void uw_send(struct mt_uw *u)
+static __always_inline int uw_send(struct mt_uw *u)
 {
 	__u64 *known = bpf_map_lookup_elem(&uw_known, &u->rec.hash[0]);
 	__u32 n = u->rec.n, size = sizeof(u->rec);
@@ -205,7 +239,7 @@ static __always_inline void uw_send(struct mt_uw *u)
 	u->rec.with = !known || *known != u->rec.hash[1];
 	if (!u->rec.with && !u->always) {
 		uw_count(u->rec.end);
-		return;
+		return 0;
 	}
 	if (u->rec.with) {
 		if (n > MT_UW_MAX_FRAMES)
@@ -215,11 +249,12 @@ static __always_inline void uw_send(struct mt_uw *u)
 	u->rec.h.size = size;
 	if (bpf_ringbuf_output(&events, &u->rec, size, BPF_RB_NO_WAKEUP)) {
 		uw_count(MT_END_NOT);
-		return;
+		return 0;
 	}
 	uw_count(u->rec.end);
-	if (u->rec.with)
+	if (u->rec.with && !u->once)
 		bpf_map_update_elem(&uw_known, &u->rec.hash[0], &u->rec.hash[1], BPF_ANY);
+	return u->rec.with;
 }
 
 #endif

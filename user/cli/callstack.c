@@ -11,6 +11,8 @@
 /* Frames of a stack when none are given: as many as there is room for. */
 #define ALL 0
 #define DEPTH_MAX 1000 /* of the vendor's option (msleaks.md 1.1) */
+/* Bytes of stacks a second of a process: 2048 copies, which take 0.3 s to unwind. */
+#define COPY_RATE (32u << 20)
 /* A process with torch and CUDA has 8 M rows: 3 s. */
 #define TABLES_MS 20000
 
@@ -94,6 +96,8 @@ int callstack__open(struct session *s)
 	o.maps.unwind.procs = progs__map(s->progs, "uw_procs");
 	o.maps.known = progs__map(s->progs, "uw_known");
 	o.maps.ends = progs__map(s->progs, "uw_ends");
+	o.maps.copies = progs__map(s->progs, "uw_copies");
+	o.maps.targets = s->targets_fd;
 	o.maps.py_procs = progs__map(s->progs, "py_procs");
 	o.maps.py_known = progs__map(s->progs, "py_known");
 	o.maps.py_ends = progs__map(s->progs, "py_ends");
@@ -101,6 +105,12 @@ int callstack__open(struct session *s)
 		o.cache = open_cache();
 	s->cfg.stacks = (c->c ? MT_STACKS_C : 0) | (c->python ? MT_STACKS_PY : 0);
 	s->cfg.c_frames = c->c_depth ? MT_MIN(c->c_depth, MT_UW_MAX_FRAMES) : MT_UW_MAX_FRAMES;
+	if (c->c && s->opts.stack_bytes) {
+		const char *rate = getenv("MEMTAP_COPY_RATE"); /* tests: makes it be exceeded */
+
+		s->cfg.stack_bytes = s->opts.stack_bytes;
+		s->cfg.copy_rate = rate ? strtoull(rate, NULL, 10) : COPY_RATE;
+	}
 	s->cfg.py_frames = c->python_depth ? MT_MIN(c->python_depth, MT_PY_DEPTH) : MT_PY_DEPTH;
 	return stacks__new(&o, &s->stacks);
 }
@@ -146,6 +156,8 @@ static void on_early(void *ctx, const void *rec, size_t size, bool late)
 	switch (h->type) {
 	case MT_REC_STACK:
 	case MT_REC_PYSTACK:
+	case MT_REC_COPY:
+	case MT_REC_COPY_PIECE:
 		if (s->stacks && stacks__define(s->stacks, rec, size))
 			s->stacks_bad++;
 		break;

@@ -62,8 +62,24 @@ static bool bias_of(const struct sproc *p, uint32_t file, uint64_t vaddr, uint64
 	return found;
 }
 
-static void put_frame(struct stacks *s, const struct sproc *p, uint64_t frame, struct strbuf *sb)
+int stack_cell__file(struct stacks *s, uint32_t no)
 {
+	struct sfile *f = no && no <= s->n_files ? &s->files[no - 1] : NULL;
+	int fd, debug_fd;
+
+	if (!f)
+		return -1;
+	meet_file(s, f);
+	if (!f->known || symbols__files(s->symbols, &f->id, &fd, &debug_fd))
+		return -1;
+	return fd;
+}
+
+/* pc: where it was in the process; 0: where the process has the file. */
+static void put_frame(struct stacks *s, const struct sproc *p, uint64_t time, uint64_t frame,
+		      uint64_t pc, struct strbuf *sb)
+{
+	const struct mt_uw_map *then;
 	struct cell_frame c = { 0 };
 	struct symbol_name name;
 	uint32_t no = (frame & ~(MT_FRAME_RAW | MT_FRAME_EXACT)) >> MT_FRAME_FILE_SHIFT;
@@ -78,7 +94,12 @@ static void put_frame(struct stacks *s, const struct sproc *p, uint64_t frame, s
 	f = &s->files[no - 1];
 	c.module = f->path;
 	/* Of a process that nobody could look at: at least where in the file. */
-	bias_of(p, no, at, &c.bias);
+	if (pc)
+		c.bias = pc - at;
+	else if (p && (then = past_maps__file(&s->past, p->pid, time, no, at)))
+		c.bias = then->bias;
+	else
+		bias_of(p, no, at, &c.bias);
 	c.pc = at + c.bias;
 	meet_file(s, f);
 	/* A call may be the last instruction of its function (R30). */
@@ -89,14 +110,15 @@ static void put_frame(struct stacks *s, const struct sproc *p, uint64_t frame, s
 	cell__frame(sb, &c);
 }
 
-void stack_cell__c(struct stacks *s, const struct sproc *p, const struct kept *k, struct strbuf *sb)
+void stack_cell__c(struct stacks *s, const struct sproc *p, uint64_t time, const struct kept *k,
+		   struct strbuf *sb)
 {
 	uint32_t i, n = k->n;
 
 	if (s->opts.c_depth && n > s->opts.c_depth)
 		n = s->opts.c_depth;
 	for (i = 0; i < n; i++)
-		put_frame(s, p, k->frames[i], sb);
+		put_frame(s, p, time, k->frames[i], k->placed ? k->frames[k->n + i] : 0, sb);
 	if (n == k->n && !s->opts.plain && !stack_end__complete(k->end) &&
 	    !(k->end == MT_END_DEEP && s->opts.c_depth))
 		strbuf__printf(sb, "(cut: %s)\n", stack_end__text(k->end));

@@ -22,7 +22,7 @@ static struct sproc *newest(const struct stacks *s, uint32_t tgid, uint32_t star
 {
 	uint64_t *v = hmap__get(&s->by_proc, (struct hkey){ tgid, start });
 
-	return v ? s->procs[*v - 1] : NULL;
+	return v ? (struct sproc *)(uintptr_t)*v : NULL;
 }
 
 struct sproc *stacks__proc(struct stacks *s, uint32_t tgid, uint32_t start, uint64_t time)
@@ -49,6 +49,7 @@ static struct sproc *keep(struct stacks *s, pid_t pid, uint32_t start, uint64_t 
 	p->start = start;
 	p->since = since;
 	p->why = MT_PY_NOT_READY;
+	p->no = ++s->last_proc_no;
 	s->procs[s->n_procs++] = p;
 	return p;
 }
@@ -62,7 +63,7 @@ static struct sproc *next_program(struct stacks *s, pid_t pid, uint32_t start, u
 
 	if (!v)
 		return NULL; /* it is freed with the others */
-	*v = s->n_procs;
+	*v = (uint64_t)(uintptr_t)p;
 	p->older = old;
 	if (old)
 		old->over = true;
@@ -156,7 +157,7 @@ static bool python_settled(unsigned int why)
 	return why != MT_PY_NOT_READY && why != MT_PY_NO_INTERPRETER && why != MT_PY_UNVERIFIED;
 }
 
-static void ask(struct stacks *s, struct pid_list *list, pid_t pid)
+void stacks__ask(struct stacks *s, struct pid_list *list, pid_t pid)
 {
 	size_t i;
 
@@ -177,12 +178,32 @@ static void ask(struct stacks *s, struct pid_list *list, pid_t pid)
 	pthread_cond_signal(&s->wake);
 }
 
+/* What the process had mapped, and has no more. */
+static void keep_vanished(struct stacks *s, const struct sproc *p)
+{
+	struct past_map gone = { .until = clock__boot() };
+	uint32_t i, j = 0;
+
+	for (i = 0; i < p->n_maps; i++) {
+		const struct mt_uw_map *m = &p->maps[i];
+
+		while (j < s->n_fresh && s->fresh_maps[j].start < m->start)
+			j++;
+		if (!m->file || (j < s->n_fresh && s->fresh_maps[j].start == m->start &&
+				 s->fresh_maps[j].file == m->file))
+			continue;
+		gone.map = *m;
+		past_maps__add(&s->past, p->pid, &gone);
+	}
+}
+
 /* With the lock held: what was read is of this program. Returns what is to be closed. */
 static struct python *publish(struct stacks *s, struct sproc *p, bool maps, struct python *py)
 {
 	struct python *old = NULL;
 
 	if (maps && s->fresh_maps) {
+		keep_vanished(s, p);
 		free(p->maps);
 		p->maps = s->fresh_maps;
 		p->n_maps = s->n_fresh;
@@ -223,7 +244,7 @@ static void read_process(struct stacks *s, pid_t pid)
 	pthread_mutex_lock(&s->lock);
 	if (program_id(pid) != id) {
 		/* An exec or its end in between. */
-		ask(s, &s->queue, pid);
+		stacks__ask(s, &s->queue, pid);
 	} else {
 		p = program(s, pid, start, id);
 		if (p)
@@ -262,7 +283,22 @@ static void *run(void *arg)
 	pthread_mutex_lock(&s->lock);
 	while (!s->stop) {
 		bool ended = take(&s->ended, &pid);
+		struct notice *n = ended ? NULL : s->notices;
 
+		if (ended)
+			stack_notices__claim(s, pid);
+		/* First: a file that is closed again will be in no mapping that is read. */
+		if (n) {
+			s->notices = n->next;
+			if (!--s->n_notices)
+				s->last_notice = NULL;
+			s->busy = true;
+			pthread_mutex_unlock(&s->lock);
+			stack_notices__read(s, n);
+			free(n);
+			pthread_mutex_lock(&s->lock);
+			continue;
+		}
 		if (!ended && !take(&s->queue, &pid)) {
 			s->busy = false;
 			pthread_cond_broadcast(&s->idle);
@@ -306,7 +342,7 @@ void stacks__stop(struct stacks *s)
 void stacks__process(struct stacks *s, pid_t pid)
 {
 	pthread_mutex_lock(&s->lock);
-	ask(s, &s->queue, pid);
+	stacks__ask(s, &s->queue, pid);
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -338,7 +374,7 @@ void stacks__forked(struct stacks *s, pid_t parent, pid_t pid, uint32_t start)
 		}
 	}
 out:
-	ask(s, &s->queue, pid);
+	stacks__ask(s, &s->queue, pid);
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -355,7 +391,7 @@ void stacks__exec(struct stacks *s, pid_t pid, uint32_t start, uint64_t time)
 		next_program(s, pid, start, time);
 	}
 	/* The programs have forgotten the old one by themselves (procs__exec). */
-	ask(s, &s->queue, pid);
+	stacks__ask(s, &s->queue, pid);
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -367,7 +403,7 @@ void stacks__gone(struct stacks *s, pid_t pid)
 	p = latest(s, pid);
 	if (p)
 		p->gone = true;
-	ask(s, &s->ended, pid);
+	stacks__ask(s, &s->ended, pid);
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -406,7 +442,7 @@ void stacks__retry(struct stacks *s, uint64_t now)
 		if (p->why == MT_PY_NO_INTERPRETER && p->tries > 5)
 			continue;
 		p->next_try = now + (RETRY_NS << MT_MIN(p->tries++, 8u));
-		ask(s, &s->queue, p->pid);
+		stacks__ask(s, &s->queue, p->pid);
 	}
 	pthread_mutex_unlock(&s->lock);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Processes whose stacks are walked, the stacks they send, the cells that show them. */
+#include "symbol/copy_unwind.h"
 #include "symbol/stacks_internal.h"
 
 #include <bpf/bpf.h>
@@ -14,6 +15,7 @@
 /* An event is handed out 0.8 s after it happened: names may be waited for that long. */
 #define PATIENCE_NS 700000000ULL
 #define RETRY_NS 200000000ULL
+#define LAST_MS 300
 
 /* ---- the sink: to the kernel, and what we keep of it ---- */
 
@@ -80,6 +82,7 @@ static void on_file(void *ctx, uint32_t no, int fd, const char *path)
 	f->path = strdup(path);
 	f->fd = dup(fd);
 	f->pid = s->reading;
+	f->has_low = copy_space__low(fd, &f->low);
 out:
 	pthread_mutex_unlock(&s->lock);
 }
@@ -92,12 +95,23 @@ static int define_c(struct stacks *s, const struct mt_stack *r, size_t size)
 	struct kept *k;
 	int err;
 
-	if (!r->n || r->n > MT_UW_MAX_FRAMES || size < sizeof(*r) + r->n * sizeof(*frames) ||
-	    r->end >= MT_END_MAX)
+	if (!r->n || r->n > MT_UW_MAX_FRAMES || r->end >= MT_END_MAX)
+		return -EBADMSG;
+	k = stack_store__find(&s->store, r->hash[0], false);
+	if (k && k->verify == r->hash[1]) {
+		k->uses++;
+		stack_copies__used(s, k, 1);
+		return 0;
+	}
+	/* One that was sent before, and given up since. */
+	if (!r->with)
+		return 0;
+	if (size < sizeof(*r) + r->n * sizeof(*frames))
 		return -EBADMSG;
 	k = stack_store__add(&s->store, (const uint64_t *)r->hash, false, r->n, &err);
 	if (!k)
 		return err == -EEXIST ? 0 : err;
+	k->uses = 1;
 	k->end = r->end;
 	k->guessed = r->guessed;
 	s->store.guessed += r->guessed > 0;
@@ -189,6 +203,8 @@ int stacks__define(struct stacks *s, const void *rec, size_t size)
 	size = h->size;
 	if (h->type == MT_REC_STACK)
 		return size < sizeof(struct mt_stack) ? -EBADMSG : define_c(s, rec, size);
+	if (h->type == MT_REC_COPY || h->type == MT_REC_COPY_PIECE)
+		return stack_copies__define(s, rec, size);
 	if (h->type != MT_REC_PYSTACK || size < offsetof(struct mt_pywalk, s.frame))
 		return -EBADMSG;
 	pthread_mutex_lock(&s->lock);
@@ -222,6 +238,7 @@ void stacks__tick(struct stacks *s)
 
 	if (s->n_waiting)
 		name_waiting(s);
+	stack_copies__settle(s, false);
 	if (!s->opts.python || now - s->retried < RETRY_NS / 8)
 		return;
 	s->retried = now;
@@ -246,8 +263,8 @@ static void forget_texts(struct stacks *s)
 	s->text_bytes = 0;
 }
 
-static struct text *make_text(struct stacks *s, const struct sproc *p, const struct kept *k,
-			      bool python)
+static struct text *make_text(struct stacks *s, const struct sproc *p, uint64_t time,
+			      const struct kept *k, bool python)
 {
 	struct text *t = calloc(1, sizeof(*t));
 
@@ -257,7 +274,7 @@ static struct text *make_text(struct stacks *s, const struct sproc *p, const str
 	if (python)
 		stack_cell__python(s, k, &s->sb);
 	else
-		stack_cell__c(s, p, k, &s->sb);
+		stack_cell__c(s, p, time, k, &s->sb);
 	t->data = malloc(s->sb.len + 1);
 	if (!t->data || s->sb.failed) {
 		s->sb.failed = false;
@@ -272,10 +289,12 @@ static struct text *make_text(struct stacks *s, const struct sproc *p, const str
 }
 
 /* The text of a stack in a process; NULL: it is not known. */
-static const struct text *text_of(struct stacks *s, const struct sproc *p, uint64_t hash,
-				  bool python)
+static const struct text *text_of(struct stacks *s, const struct sproc *p, uint64_t time,
+				  uint64_t hash, bool python)
 {
-	struct hkey key = { hash ^ python, (uint64_t)(uintptr_t)p };
+	/* A library that is closed and opened again is at another place. */
+	uint64_t epoch = p && !python ? past_maps__epoch(&s->past, p->pid, time) : 0;
+	struct hkey key = { hash ^ python, (p ? p->no : 0) << 32 | (uint32_t)epoch };
 	const struct kept *k;
 	uint64_t *v;
 
@@ -284,6 +303,8 @@ static const struct text *text_of(struct stacks *s, const struct sproc *p, uint6
 	v = hmap__get(&s->texts, key);
 	if (v)
 		return (const struct text *)(uintptr_t)*v;
+	if (!python)
+		stack_copies__wanted(s, hash);
 	k = stack_store__find(&s->store, hash, python);
 	if (!k) {
 		s->unknown++;
@@ -292,7 +313,7 @@ static const struct text *text_of(struct stacks *s, const struct sproc *p, uint6
 	v = hmap__put(&s->texts, key, NULL);
 	if (!v)
 		return NULL;
-	*v = (uint64_t)(uintptr_t)make_text(s, p, k, python);
+	*v = (uint64_t)(uintptr_t)make_text(s, p, time, k, python);
 	if (!*v)
 		hmap__del(&s->texts, key, NULL);
 	v = hmap__get(&s->texts, key);
@@ -313,12 +334,15 @@ void stacks__cells(struct stacks *s, uint32_t tgid, uint32_t start, uint64_t tim
 	memset(out, 0, sizeof(*out));
 	if (s->text_bytes > TEXTS_MAX)
 		forget_texts(s);
+	/* At the end of a recording the last events are younger than what is read for them. */
+	if (stack_copies__young(s, refs->c))
+		stacks__wait(s, LAST_MS);
 	pthread_mutex_lock(&s->lock);
 	p = stacks__proc(s, tgid, start, time);
 	if (s->opts.python)
-		show(text_of(s, p, refs->py, true), &out->python, &out->python_len);
+		show(text_of(s, p, time, refs->py, true), &out->python, &out->python_len);
 	if (s->opts.c)
-		show(text_of(s, p, refs->c, false), &out->c, &out->c_len);
+		show(text_of(s, p, time, refs->c, false), &out->c, &out->c_len);
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -343,8 +367,18 @@ void stacks__stats(struct stacks *s, struct stacks_stats *out)
 
 	memset(out, 0, sizeof(*out));
 	if (s->opts.c) {
-		for (i = 1; i < MT_END_MAX; i++)
+		stack_copies__settle(s, true);
+		/* A record that waits to be read is counted as the programs have counted it. */
+		for (i = 1; i < MT_END_MAX; i++) {
 			out->ends[i] = sum_of(s->opts.maps.ends, i);
+			out->ends[i] += (uint64_t)s->copies.moved[i];
+		}
+		for (i = 0; i < MT_COPY_COUNTS; i++)
+			out->copied[i] = sum_of(s->opts.maps.copies, i);
+		out->completed = s->copies.completed;
+		out->copies_longer = s->copies.longer;
+		out->copies_useless = s->copies.failed;
+		out->copies_dropped = s->copies.dropped;
 		out->unsent = sum_of(s->opts.maps.ends, MT_END_NOT);
 	}
 	if (s->opts.python) {
@@ -364,6 +398,7 @@ void stacks__stats(struct stacks *s, struct stacks_stats *out)
 	symbols__stats(s->symbols, &out->symbols);
 	pthread_mutex_lock(&s->lock);
 	out->unwind = s->unwind_stats;
+	out->programs = s->n_procs;
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -401,6 +436,12 @@ int stacks__new(const struct stacks_opts *o, struct stacks **out)
 	err = stacks__start(s);
 	if (err)
 		goto fail;
+	if (o->maps.targets >= 0) {
+		int no_watch = stack_notices__start(s);
+
+		if (no_watch)
+			pr_debug("no thread for notices of mappings: %s", strerror(-no_watch));
+	}
 	*out = s;
 	return 0;
 fail:
@@ -408,14 +449,30 @@ fail:
 	return err;
 }
 
+bool stacks__watches(const struct stacks *s)
+{
+	return s->watch;
+}
+
 void stacks__free(struct stacks *s)
 {
+	struct notice *n;
 	size_t i;
 
 	if (!s)
 		return;
+	stack_notices__stop(s);
 	stacks__stop(s);
+	stack_copies__free(s);
 	forget_texts(s);
+	while ((n = s->notices)) {
+		s->notices = n->next;
+		free(n);
+	}
+	while ((n = s->orphans)) {
+		s->orphans = n->next;
+		free(n);
+	}
 	for (i = 0; i < s->n_procs; i++) {
 		python__close(s->procs[i]->py);
 		free(s->procs[i]->maps);
@@ -435,6 +492,7 @@ void stacks__free(struct stacks *s)
 	hmap__free(&s->by_proc);
 	strbuf__free(&s->sb);
 	strbuf__free(&s->sb2);
+	past_maps__free(&s->past);
 	free(s->fresh_maps);
 	free(s->procs);
 	free(s->files);

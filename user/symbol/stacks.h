@@ -24,6 +24,8 @@ struct stacks;
 struct stacks_maps {
 	struct unwind_maps unwind;
 	int known, ends; /* uw_known, uw_ends */
+	int copies; /* uw_copies */
+	int targets; /* which processes are traced; -1: new mappings are told by stacks__process */
 	int py_procs, py_known, py_ends;
 };
 
@@ -51,6 +53,8 @@ void stacks__forked(struct stacks *s, pid_t parent, pid_t pid, uint32_t start);
 void stacks__exec(struct stacks *s, pid_t pid, uint32_t start, uint64_t time);
 /* It has ended. */
 void stacks__gone(struct stacks *s, pid_t pid);
+/* Does it hear of new mappings by itself? */
+bool stacks__watches(const struct stacks *s);
 /* Until nothing is left to read, for at most so long. True: it is so. */
 bool stacks__wait(struct stacks *s, unsigned int ms);
 /* Now and then: interpreters that were not ready, names that were not to be had yet. */
@@ -58,7 +62,10 @@ void stacks__tick(struct stacks *s);
 
 /* ---- stacks ---- */
 
-/* A record of type MT_REC_STACK or MT_REC_PYSTACK. 0 or -errno (-EBADMSG: it cannot be one). */
+/*
+ * A record of type MT_REC_STACK, MT_REC_PYSTACK, MT_REC_COPY or MT_REC_COPY_PIECE. 0 or -errno
+ * (-EBADMSG: it cannot be one).
+ */
 int stacks__define(struct stacks *s, const void *rec, size_t size);
 
 /* Text as the columns have it, valid until the next call; NULL: none is wanted. */
@@ -74,7 +81,11 @@ void stacks__cells(struct stacks *s, uint32_t tgid, uint32_t start, uint64_t tim
 /* ---- account ---- */
 
 struct stacks_stats {
-	uint64_t ends[MT_END_MAX]; /* C stacks by how they ended */
+	uint64_t ends[MT_END_MAX]; /* C stacks by how they ended, those from copies as completed */
+	uint64_t copied[MT_COPY_COUNTS]; /* by enum mt_copy_count */
+	uint64_t completed; /* C stacks that are complete by a copy */
+	uint64_t copies_longer; /* different ones with more frames by a copy, and still cut */
+	uint64_t copies_useless, copies_dropped; /* copies that did not help, that had no room */
 	uint64_t unsent, py_unsent; /* the ring had no room for them */
 	uint64_t py[MT_PY_WHY_MAX]; /* Python stacks, also why there was none */
 	uint64_t kept, py_kept; /* distinct ones */
@@ -85,6 +96,7 @@ struct stacks_stats {
 	uint64_t unknown; /* cells whose stack was not there */
 	uint64_t unnamed; /* Python frames without a name */
 	size_t bytes;
+	size_t programs; /* of processes, that are known */
 	struct unwind_stats unwind;
 	struct symbols_stats symbols;
 };

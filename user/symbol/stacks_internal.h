@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "base/base.h"
+#include "symbol/past_maps.h"
 #include "symbol/stacks.h"
 
 /* A stack that was sent: frames of C, or numbers of Python lines. */
@@ -15,7 +16,10 @@ struct kept {
 	bool young;
 	uint8_t end; /* enum mt_uw_end, or enum mt_py_why */
 	uint8_t guessed;
+	bool placed; /* completed from a copy: behind the frames are their addresses */
+	uint8_t was; /* how it ended before that */
 	uint16_t n;
+	uint32_t uses; /* records that told of it */
 	union {
 		uint64_t frames[0];
 		uint32_t lines[0]; /* of stack_store.lines; 0 = without a name */
@@ -39,6 +43,8 @@ struct kept *stack_store__find(struct stack_store *s, uint64_t hash, bool python
 /* A new one of so many frames; NULL: no memory, or *err = -EEXIST: it is there already. */
 struct kept *stack_store__add(struct stack_store *s, const uint64_t hash[2], bool python,
 			      uint32_t n, int *err);
+/* It has so many frames and their addresses instead. NULL: no memory, and it is as it was. */
+struct kept *stack_store__grow(struct stack_store *s, struct kept *k, uint32_t n);
 /* Number of a line of Python; 0: no memory. */
 uint32_t stack_store__line(struct stack_store *s, const char *text, size_t len);
 void stack_store__free(struct stack_store *s);
@@ -63,6 +69,9 @@ struct sproc {
 	bool over; /* the process runs another one */
 	bool untold; /* it was seen before its exec was told: since is too late */
 	bool gone; /* the process has ended */
+	uint64_t gone_at;
+	uint32_t children; /* programs that have this one as their parent */
+	uint64_t no; /* no other one has it, ever */
 };
 
 struct pid_list {
@@ -76,6 +85,8 @@ struct sfile {
 	pid_t pid; /* that had it first */
 	struct file_id id;
 	bool known; /* symbols has it under id */
+	bool has_low;
+	uint64_t low; /* copy_space__low */
 };
 
 /* A definition that waits for its process to be read. */
@@ -83,6 +94,26 @@ struct waiting {
 	void *rec;
 	size_t size;
 	uint64_t until;
+};
+
+/* A new mapping, as its notice tells of it. */
+struct notice {
+	struct notice *next;
+	uint64_t time, start, end, offset, ino;
+	pid_t pid;
+	char path[];
+};
+
+/* Stacks to be completed (stack_copies.c). */
+struct copies {
+	struct pending_copy *first, *last;
+	struct hmap by_hash;
+	size_t bytes;
+	struct copy_space *space; /* of the last one */
+	int64_t moved[MT_END_MAX]; /* to the events that the programs have counted by end */
+	uint64_t completed; /* events whose stack was completed */
+	uint64_t longer; /* stacks with more frames, and no root all the same */
+	uint64_t failed, dropped; /* copies without use; without room */
 };
 
 /* A cell that was made. */
@@ -99,6 +130,13 @@ struct stacks {
 	pthread_cond_t wake, idle;
 	bool stop, busy;
 	struct pid_list queue, ended; /* to be read, to be forgotten */
+	struct notice *notices, *last_notice; /* to be read */
+	size_t n_notices;
+	struct notice
+		*orphans; /* of processes that were gone: ours, or nobody's; the youngest first */
+	size_t n_orphans;
+	struct past_maps past;
+	struct stack_notices *watch; /* NULL: somebody else tells of new mappings */
 
 	struct unwind_store *unwind; /* the other thread's */
 	struct unwind_sink maps_sink;
@@ -108,7 +146,8 @@ struct stacks {
 
 	struct sproc **procs;
 	size_t n_procs;
-	struct hmap by_proc; /* (pid, start) -> index + 1 */
+	struct hmap by_proc; /* (pid, start) -> the newest */
+	uint64_t last_proc_no;
 	struct sfile *files; /* by number - 1 */
 	uint32_t n_files, cap_files;
 	struct unwind_stats unwind_stats;
@@ -116,6 +155,7 @@ struct stacks {
 	/* The thread that hands out events: */
 	struct stack_store store;
 	struct symbols *symbols;
+	struct copies copies;
 	struct waiting *waiting;
 	size_t n_waiting, cap_waiting;
 	struct hmap texts; /* (hash, process) -> struct text */
@@ -132,8 +172,32 @@ int stacks__start(struct stacks *s);
 void stacks__stop(struct stacks *s);
 /* Interpreters that were starting when they were looked at: again. */
 void stacks__retry(struct stacks *s, uint64_t now);
-/* The cell of a C stack (stack_cell.c). With the lock held. */
-void stack_cell__c(struct stacks *s, const struct sproc *p, const struct kept *k,
+/* One to be read, or forgotten. With the lock held. */
+void stacks__ask(struct stacks *s, struct pid_list *list, pid_t pid);
+/* The thread that hears of new mappings (stack_notices.c). 0 or -errno. */
+int stack_notices__start(struct stacks *s);
+void stack_notices__stop(struct stacks *s);
+/* The process has ended, and was ours: what is known of it is read. With the lock held. */
+void stack_notices__claim(struct stacks *s, pid_t pid);
+/* What was mapped, into s->past: by the thread that reads processes, without the lock. */
+void stack_notices__read(struct stacks *s, struct notice *n);
+
+/* A record of type MT_REC_COPY or MT_REC_COPY_PIECE. 0 or -errno. */
+int stack_copies__define(struct stacks *s, const void *rec, size_t size);
+/* A cell wants this stack now. With the lock held. */
+void stack_copies__wanted(struct stacks *s, uint64_t hash);
+/* Is its copy so young that what was mapped then may not have been read yet? */
+bool stack_copies__young(const struct stacks *s, uint64_t hash);
+/* So many more events have a stack that may have been completed. */
+void stack_copies__used(struct stacks *s, const struct kept *k, uint32_t uses);
+/* Complete those that have waited long enough, or all. */
+void stack_copies__settle(struct stacks *s, bool all);
+void stack_copies__free(struct stacks *s);
+
+/* The descriptor of a file by its number, which stays ours; -1. With the lock held. */
+int stack_cell__file(struct stacks *s, uint32_t no);
+/* The cell of a C stack of an event of that time (stack_cell.c). With the lock held. */
+void stack_cell__c(struct stacks *s, const struct sproc *p, uint64_t time, const struct kept *k,
 		   struct strbuf *sb);
 void stack_cell__python(struct stacks *s, const struct kept *k, struct strbuf *sb);
 

@@ -131,6 +131,15 @@ static void fill(struct mt_uw_map *to, const struct ufile *f, const struct mappi
 	to->pages = f->n_pages;
 }
 
+void unwind_store__place(struct unwind_store *s, int fd, const struct mapping *m,
+			 struct mt_uw_map *to)
+{
+	struct ufile *f = unwind_store__file(s, fd, m->path);
+
+	if (f)
+		fill(to, f, m);
+}
+
 static int on_mapping(void *ctx, const struct mapping *m)
 {
 	struct reading *r = ctx;
