@@ -95,6 +95,7 @@ struct mt_uw_map {
 /* Where the mappings of a process are. Key: tgid in the initial namespace. */
 struct mt_uw_proc {
 	__u32 first, n;
+	__u32 owner; /* of the mappings: the process, or the parent whose child it is */
 };
 
 #define MT_UW_MAPS_SHIFT 12 /* mappings of a process that are looked at: 4096 */

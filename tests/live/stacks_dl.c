@@ -76,6 +76,21 @@ static void programs(char **argv, int n)
 	}
 }
 
+static void children(int n)
+{
+	int i;
+
+	for (i = 0; i < n; i++) {
+		pid_t pid = fork();
+
+		if (!pid) {
+			stackcall(4096);
+			_exit(0);
+		}
+		waitpid(pid, NULL, 0);
+	}
+}
+
 static void code(int rounds)
 {
 	int i;
@@ -99,6 +114,8 @@ int main(int argc, char **argv)
 	getchar();
 	if (strcmp(argv[3], "exec") == 0)
 		programs(argv, atoi(argv[4]));
+	else if (strcmp(argv[3], "fork") == 0)
+		children(atoi(argv[4]));
 	else if (strcmp(argv[3], "code") == 0)
 		code(atoi(argv[4]));
 	else

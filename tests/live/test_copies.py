@@ -3,6 +3,7 @@
 import collections
 import os
 import re
+import time
 import unittest
 
 from harness import LiveTest, built
@@ -14,8 +15,9 @@ DL = ('tests', 'live', 'stacks-dl')
 class Copies(LiveTest):
     def trace(self, *job, options=(), env=None):
         """The record of one run of stacks-dl, and what it noted itself."""
-        path = self.path('notes')
-        t = self.start('dl', [built(*DL), library('libascend_hal.so'), path, *job])
+        self.runs = getattr(self, 'runs', 0) + 1
+        path = self.path(f'notes{self.runs}')
+        t = self.start(f'dl{self.runs}', [built(*DL), library('libascend_hal.so'), path, *job])
         t.until('up')
         rec = self.record('-p', t.pid, '--call-stack=c', *options, env=env)
         t.line()
@@ -58,10 +60,16 @@ class Copies(LiveTest):
             with self.subTest(how):
                 result, truth = self.trace(how, folder, 30, 40, pause)
                 self.complete(result, truth, 1200)
+        # Without copies what is shown is right, and not complete.
+        result, truth = self.trace('open', folder, 30, 4, 0, options=['--stack-bytes', 0])
+        wrong, n, _ = self.wrong(result, truth)
+        self.assertGreater(sum(wrong.values()), n // 10, wrong)
+        self.assertTrue(all(w.startswith('(cut: ') for w in wrong), wrong)
 
     def test_exec(self):
-        result, truth = self.trace('exec', 100)
-        self.complete(result, truth, 100)
+        """Programs that allocate as their first act, and end at once."""
+        result, truth = self.trace('exec', 200)
+        self.complete(result, truth, 200)
 
     def test_code(self):
         """Through code that nothing describes, where the program itself sees no further."""
@@ -93,6 +101,49 @@ class Copies(LiveTest):
         s = result.summary['stacks']
         self.assertEqual((s['c_from_copies'], s['c_copies']), (0, 0))
         self.assertIn('an address that its file does not describe', s['c_cut'])
+
+    def test_rate(self):
+        """More than may be copied in a second: counted, and the others stay cut."""
+        folder = os.path.dirname(built(*DL))
+        # A copy of 16K may be had in each second, no two.
+        result, truth = self.trace('open', folder, 30, 4, 1000, env={'MEMTAP_COPY_RATE': 20000})
+        wrong, n, _ = self.wrong(result, truth)
+        s = result.summary['stacks']
+        self.assertTrue(1 <= s['c_copies'] <= 5, s)
+        self.assertGreater(s['c_not_copied'], 0)
+        self.assertEqual(sum(s['c_cut'].values()) + s['c_complete'], 2 * n)
+        self.assertGreater(s['c_cut']['an address in no known mapping'], 0)
+        self.assertTrue(all(w.startswith('(cut: ') for w in wrong), wrong)
+        self.assertRegex(result.stderr, r'not copied: \d+ above the rate')
+
+    def test_forget(self):
+        """What is known of processes goes some time after their end."""
+        path, n = self.path('notes'), 2000
+        t = self.start('dl', [built(*DL), library('libascend_hal.so'), path, 'fork', n])
+        t.until('up')
+        rec = self.record('-p', t.pid, '--call-stack=c,python', env={'MEMTAP_KEEP_MS': 300})
+        before = self.rss(rec.pid)
+        t.line()
+        t.until('done', limit=120)
+        # Rows are written a second later, and it is looked every half.
+        time.sleep(2.5)
+        after = self.rss(rec.pid)
+        result = rec.stop()
+        self.assertLess(result.summary['stacks']['programs'], 20)
+        rows = [r for r in result.rows if r['event'] == 'MALLOC']
+        self.assertEqual(len({r['pid'] for r in rows}), n)
+        truth = notes(path)
+        for r in rows:
+            got, cut = c_frames(r['call_c'])
+            callers = truth[r['tid']][0]
+            self.assertEqual((got[-len(callers):], cut), (callers, None))
+        # Mappings of 2000 processes alone would be 1 MB; events that wait, and rows, are the rest.
+        print(f'{before} KiB before, {after} after {n} processes')
+        self.assertLess(after - before, 24 << 10)
+
+    def rss(self, pid):
+        with open(f'/proc/{pid}/status') as f:
+            return next(int(l.split()[1]) for l in f if l.startswith('VmRSS:'))
 
     def test_option(self):
         for value in ('', '1', '4095', '65K', 'x', '-1', '16X'):

@@ -11,6 +11,8 @@
 /* Frames of a stack when none are given: as many as there is room for. */
 #define ALL 0
 #define DEPTH_MAX 1000 /* of the vendor's option (msleaks.md 1.1) */
+/* What a process had is known for so long after its end. */
+#define KEEP_NS 10000000000ULL
 /* Bytes of stacks a second of a process: 2048 copies, which take 0.3 s to unwind. */
 #define COPY_RATE (32u << 20)
 /* A process with torch and CUDA has 8 M rows: 3 s. */
@@ -80,7 +82,9 @@ int callstack__open(struct session *s)
 				 .python = c->python,
 				 .c_depth = c->c_depth,
 				 .python_depth = c->python_depth,
+				 .keep_ns = KEEP_NS,
 				 .cache = -1 };
+	const char *keep = getenv("MEMTAP_KEEP_MS"); /* tests: forgets processes sooner */
 
 	if (!c->c && !c->python)
 		return 0;
@@ -89,6 +93,8 @@ int callstack__open(struct session *s)
 		s->no_stacks = why;
 		return 0;
 	}
+	if (keep)
+		o.keep_ns = strtoull(keep, NULL, 10) * 1000000;
 	o.maps.unwind.chunks = progs__map(s->progs, "uw_chunks");
 	o.maps.unwind.pages = progs__map(s->progs, "uw_pages");
 	o.maps.unwind.rules = progs__map(s->progs, "uw_rules");
@@ -97,6 +103,7 @@ int callstack__open(struct session *s)
 	o.maps.known = progs__map(s->progs, "uw_known");
 	o.maps.ends = progs__map(s->progs, "uw_ends");
 	o.maps.copies = progs__map(s->progs, "uw_copies");
+	o.maps.changes = progs__map(s->progs, "uw_changes");
 	o.maps.targets = s->targets_fd;
 	o.maps.py_procs = progs__map(s->progs, "py_procs");
 	o.maps.py_known = progs__map(s->progs, "py_known");
@@ -181,7 +188,7 @@ void callstack__early(struct session *s)
 {
 	drain__early(s->drain, on_early, s);
 	if (s->stacks)
-		stacks__tick(s->stacks);
+		stacks__tick(s->stacks, drain__handed_out(s->drain));
 }
 
 void callstack__mapped(struct session *s, pid_t pid)

@@ -194,7 +194,8 @@ static bool matches(const char *pattern, const char *name)
  */
 static const char *rare_group(size_t layer, const char *name)
 {
-	static const char *const groups[] = { "ms_*", "pta_alloc_*", "pta_free_*", "c10_*" };
+	static const char *const groups[] = { "ms_*", "pta_alloc_*", "pta_free_*", "c10_*",
+					      "life_map" };
 	size_t i;
 
 	for (i = 0; layer >= STACKED && i < MT_ARRAY_SIZE(groups); i++)
@@ -495,7 +496,8 @@ static void load_lazy(struct progs *p, struct prog *wanted)
 			g->why = strdup(strerror(-err));
 		else
 			g->base = bpf_object__find_program_by_name(obj, g->name);
-		if (g->base && p->whole >= STACKED && ready_mode(p)) {
+		if (g->base && p->whole >= STACKED && ready_mode(p) &&
+		    bpf_program__type(g->base) == BPF_PROG_TYPE_KPROBE) {
 			g->ready = true;
 			g->attach_type = ready_type(p, g->name);
 			g->mode = ready_mode(p);
@@ -528,6 +530,19 @@ const char *progs__why(struct progs *p, const char *name)
 	return g->base ? NULL : g->why;
 }
 
+/* Only for stacks, and they are almost as good without it. */
+static void watch_maps(struct progs *p)
+{
+	const struct prog *g = p->opts.stacks ? progs__find(p, "life_map") : NULL;
+	struct bpf_link *l = g && g->base ? bpf_program__attach(g->base) : NULL;
+
+	if (l)
+		p->life[p->n_life++] = l;
+	else if (g)
+		pr_debug("new mappings are not told to the programs: %s",
+			 g->why ? g->why : strerror(errno));
+}
+
 int progs__lifecycle(struct progs *p)
 {
 	static const char *const names[] = { "life_fork", "life_exec", "life_exit" };
@@ -541,6 +556,7 @@ int progs__lifecycle(struct progs *p)
 			return g && g->base ? -errno : -ENOENT;
 		p->life[p->n_life++] = l;
 	}
+	watch_maps(p);
 	return 0;
 }
 

@@ -145,6 +145,23 @@ uint64_t past_maps__epoch(const struct past_maps *p, pid_t pid, uint64_t time)
 	return x->pruned + i;
 }
 
+const struct mt_uw_map *past_maps__address(const struct past_maps *p, pid_t pid, uint64_t time,
+					   uint64_t addr)
+{
+	const struct past *x = of_pid(p, pid);
+	const struct past_map *best = NULL;
+	size_t i;
+
+	for (i = 0; x && i < x->n; i++) {
+		const struct past_map *m = &x->v[i];
+
+		if (m->from <= time && m->until >= time && addr >= m->map.start &&
+		    addr < m->map.end && (!best || m->from >= best->from))
+			best = m;
+	}
+	return best ? &best->map : NULL;
+}
+
 const struct mt_uw_map *past_maps__file(const struct past_maps *p, pid_t pid, uint64_t time,
 					uint32_t file, uint64_t vaddr)
 {

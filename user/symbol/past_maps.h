@@ -34,6 +34,9 @@ ssize_t past_maps__at(const struct past_maps *p, pid_t pid, uint64_t time,
  * time are told from those of another.
  */
 uint64_t past_maps__epoch(const struct past_maps *p, pid_t pid, uint64_t time);
+/* What is known to have been at an address of a process at a time; NULL: nothing is known. */
+const struct mt_uw_map *past_maps__address(const struct past_maps *p, pid_t pid, uint64_t time,
+					   uint64_t addr);
 /* Where a process had a file at a time: the mapping that holds an address of the file. */
 const struct mt_uw_map *past_maps__file(const struct past_maps *p, pid_t pid, uint64_t time,
 					uint32_t file, uint64_t vaddr);

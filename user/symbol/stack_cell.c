@@ -110,18 +110,47 @@ static void put_frame(struct stacks *s, const struct sproc *p, uint64_t time, ui
 	cell__frame(sb, &c);
 }
 
-void stack_cell__c(struct stacks *s, const struct sproc *p, uint64_t time, const struct kept *k,
+/*
+ * Was another file there at that time? Then the program had not been told yet, and has walked on
+ * by the rows of the one before.
+ */
+static bool is_replaced(struct stacks *s, const struct sproc *p, uint64_t time, uint64_t frame)
+{
+	uint32_t no = (frame & ~(MT_FRAME_RAW | MT_FRAME_EXACT)) >> MT_FRAME_FILE_SHIFT;
+	uint64_t at = frame & MT_FRAME_ADDR, bias = 0;
+	const struct mt_uw_map *m;
+
+	if (frame & MT_FRAME_RAW || !p)
+		return false;
+	m = past_maps__file(&s->past, p->pid, time, no, at);
+	if (m)
+		bias = m->bias;
+	else if (!bias_of(p, no, at, &bias))
+		return false;
+	m = past_maps__address(&s->past, p->pid, time,
+			       at + bias - (frame & MT_FRAME_EXACT ? 0 : 1));
+	return m && m->file != no;
+}
+
+bool stack_cell__c(struct stacks *s, const struct sproc *p, uint64_t time, const struct kept *k,
 		   struct strbuf *sb)
 {
 	uint32_t i, n = k->n;
 
 	if (s->opts.c_depth && n > s->opts.c_depth)
 		n = s->opts.c_depth;
-	for (i = 0; i < n; i++)
+	for (i = 0; i < n; i++) {
+		if (!k->placed && is_replaced(s, p, time, k->frames[i])) {
+			if (!s->opts.plain)
+				strbuf__printf(sb, "(cut: %s)\n", stack_end__text(MT_END_NOMAP));
+			return true;
+		}
 		put_frame(s, p, time, k->frames[i], k->placed ? k->frames[k->n + i] : 0, sb);
+	}
 	if (n == k->n && !s->opts.plain && !stack_end__complete(k->end) &&
 	    !(k->end == MT_END_DEEP && s->opts.c_depth))
 		strbuf__printf(sb, "(cut: %s)\n", stack_end__text(k->end));
+	return false;
 }
 
 void stack_cell__python(struct stacks *s, const struct kept *k, struct strbuf *sb)

@@ -19,7 +19,7 @@
 
 /* They wait while tables are made: 4096 take 1 MB. */
 #define MAX_WAITING 4096
-#define MAX_ORPHANS 256
+#define MAX_ORPHANS 2048
 
 struct stack_notices {
 	struct stacks *stacks;
@@ -36,42 +36,84 @@ static bool is_target(const struct stacks *s, pid_t pid)
 	return !bpf_map_lookup_elem(s->opts.maps.targets, &key, &t);
 }
 
-/* Whose process is gone: if it was a target its end is told soon. */
-static void add_orphan(struct stacks *s, struct notice *n)
+static bool map_at(const struct unwind_maps *u, uint32_t i, struct mt_uw_map *m)
 {
-	struct notice **last = &s->orphans;
+	return !bpf_map_lookup_elem(u->maps, &i, m);
+}
+
+/*
+ * The programs must not take the new code for what was there before: until the process has been
+ * read there is nothing at its place. Where they are told of new mappings (life_map) they have done
+ * so themselves.
+ */
+static void take_away(const struct stacks *s, const struct map_event *e)
+{
+	const struct unwind_maps *u = &s->opts.maps.unwind;
+	uint32_t key = (uint32_t)e->pid, lo = 0, hi;
+	struct mt_uw_proc p;
+	struct mt_uw_map m;
+
+	if (bpf_map_lookup_elem(u->procs, &key, &p) || p.owner != key)
+		return;
+	hi = p.n;
+	while (lo < hi) {
+		uint32_t mid = lo + (hi - lo) / 2, at = p.first + mid;
+
+		if (!map_at(u, at, &m))
+			return;
+		if (e->start + e->len <= m.start) {
+			hi = mid;
+		} else if (e->start >= m.end) {
+			lo = mid + 1;
+		} else {
+			m.end = m.start;
+			bpf_map_update_elem(u->maps, &at, &m, BPF_ANY);
+			return;
+		}
+	}
+}
+
+static void append(struct notice_list *l, struct notice *n)
+{
+	n->next = NULL;
+	*(l->last ? &l->last->next : &l->first) = n;
+	l->last = n;
+	l->n++;
+}
+
+struct notice *stack_notices__take(struct notice_list *l)
+{
+	struct notice *n = l->first;
 
 	if (!n)
-		return;
-	n->next = s->orphans;
-	s->orphans = n;
-	if (++s->n_orphans <= MAX_ORPHANS)
-		return;
-	while ((*last)->next)
-		last = &(*last)->next;
-	free(*last);
-	*last = NULL;
-	s->n_orphans--;
+		return NULL;
+	l->first = n->next;
+	if (!l->first)
+		l->last = NULL;
+	l->n--;
+	return n;
 }
 
 void stack_notices__claim(struct stacks *s, pid_t pid)
 {
-	struct notice **at = &s->orphans, *n;
+	struct notice_list rest = { 0 };
+	struct notice *n;
 
-	while ((n = *at)) {
-		if (n->pid != pid) {
-			at = &n->next;
-			continue;
-		}
-		*at = n->next;
-		s->n_orphans--;
-		/* In front: so they end up in the order in which they were mapped. */
-		n->next = s->notices;
-		s->notices = n;
-		if (!s->last_notice)
-			s->last_notice = n;
-		s->n_notices++;
-	}
+	while ((n = stack_notices__take(&s->orphans)))
+		append(n->pid == pid ? &s->notices : &rest, n);
+	s->orphans = rest;
+}
+
+/* First of all: from then on nothing is published that was read before. */
+static void told(struct stacks *s, pid_t pid)
+{
+	uint64_t *v;
+
+	pthread_mutex_lock(&s->lock);
+	v = hmap__put(&s->told, (struct hkey){ (uint64_t)pid, 0 }, NULL);
+	if (v)
+		++*v;
+	pthread_mutex_unlock(&s->lock);
 }
 
 static void on_map(void *ctx, const struct map_event *e)
@@ -79,10 +121,13 @@ static void on_map(void *ctx, const struct map_event *e)
 	struct stacks *s = ctx;
 	struct notice *n = NULL;
 	bool ours = is_target(s, e->pid);
-	uint32_t start;
 
-	if (e->pid == getpid() || e->path[0] != '/' || (!ours && !proc__start(e->pid, &start)))
+	if (e->pid == getpid() || e->path[0] != '/')
 		return;
+	if (s->opts.c && ours) {
+		told(s, e->pid);
+		take_away(s, e);
+	}
 	if (s->opts.c)
 		n = malloc(sizeof(*n) + strlen(e->path) + 1);
 	if (n) {
@@ -95,18 +140,17 @@ static void on_map(void *ctx, const struct map_event *e)
 		memcpy(n->path, e->path, strlen(e->path) + 1);
 	}
 	pthread_mutex_lock(&s->lock);
-	if (!ours) {
-		add_orphan(s, n);
-		pthread_mutex_unlock(&s->lock);
-		return;
-	}
-	if (n && s->n_notices < MAX_WAITING) {
-		*(s->last_notice ? &s->last_notice->next : &s->notices) = n;
-		s->last_notice = n;
-		s->n_notices++;
+	if (n && !ours && !stacks__has_ended(s, e->pid)) {
+		/* Of a target that has ended this may be all that is known: its end is told soon.
+		 */
+		append(&s->orphans, n);
+		n = s->orphans.n > MAX_ORPHANS ? stack_notices__take(&s->orphans) : NULL;
+	} else if (n && s->notices.n < MAX_WAITING) {
+		append(&s->notices, n);
 		n = NULL;
 	}
-	stacks__ask(s, &s->queue, e->pid);
+	if (ours)
+		stacks__ask(s, &s->queue, e->pid);
 	pthread_mutex_unlock(&s->lock);
 	free(n);
 }

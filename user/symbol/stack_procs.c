@@ -98,6 +98,13 @@ static struct sproc *latest(struct stacks *s, pid_t pid)
 	return NULL;
 }
 
+static void set_parent(struct sproc *p, struct sproc *from)
+{
+	p->parent = from->py ? from : from->parent;
+	if (p->parent)
+		p->parent->children++;
+}
+
 /* As its parent: its mappings, and its code objects, are where the parent's are. */
 static void inherit(struct sproc *p, struct sproc *from)
 {
@@ -108,7 +115,8 @@ static void inherit(struct sproc *p, struct sproc *from)
 			memcpy(p->maps, from->maps, p->n_maps * sizeof(*p->maps));
 	}
 	p->id = from->id;
-	p->parent = from->py ? from : from->parent;
+	if (!p->parent)
+		set_parent(p, from);
 	p->read = true;
 }
 
@@ -218,6 +226,19 @@ static struct python *publish(struct stacks *s, struct sproc *p, bool maps, stru
 	return old;
 }
 
+uint64_t stacks__stamp(struct stacks *s, pid_t pid)
+{
+	uint32_t key = (uint32_t)pid;
+	uint64_t n = 0, *told;
+
+	bpf_map_lookup_elem(s->opts.maps.changes, &key, &n);
+	pthread_mutex_lock(&s->lock);
+	told = hmap__get(&s->told, (struct hkey){ key, 0 });
+	n += told ? *told : 0;
+	pthread_mutex_unlock(&s->lock);
+	return n;
+}
+
 static void read_process(struct stacks *s, pid_t pid)
 {
 	uint64_t id = program_id(pid);
@@ -230,6 +251,8 @@ static void read_process(struct stacks *s, pid_t pid)
 	if (proc__start(pid, &start))
 		return;
 	s->reading = pid;
+	s->stamp = stacks__stamp(s, pid);
+	s->read_old = false;
 	if (s->opts.c)
 		err = unwind_store__process(s->unwind, pid);
 	if (err)
@@ -250,6 +273,8 @@ static void read_process(struct stacks *s, pid_t pid)
 		if (p)
 			py = publish(s, p, !err, py);
 	}
+	if (s->read_old)
+		stacks__ask(s, &s->queue, pid);
 	if (s->unwind)
 		unwind_store__stats(s->unwind, &s->unwind_stats);
 	pthread_mutex_unlock(&s->lock);
@@ -262,6 +287,9 @@ static void forget_process(struct stacks *s, pid_t pid)
 
 	if (s->unwind)
 		unwind_store__forget(s->unwind, pid);
+	pthread_mutex_lock(&s->lock);
+	hmap__del(&s->told, (struct hkey){ key, 0 }, NULL);
+	pthread_mutex_unlock(&s->lock);
 	if (s->opts.python)
 		bpf_map_delete_elem(s->opts.maps.py_procs, &key);
 }
@@ -283,15 +311,14 @@ static void *run(void *arg)
 	pthread_mutex_lock(&s->lock);
 	while (!s->stop) {
 		bool ended = take(&s->ended, &pid);
-		struct notice *n = ended ? NULL : s->notices;
+		struct notice *n = NULL;
 
 		if (ended)
 			stack_notices__claim(s, pid);
+		else
+			n = stack_notices__take(&s->notices);
 		/* First: a file that is closed again will be in no mapping that is read. */
 		if (n) {
-			s->notices = n->next;
-			if (!--s->n_notices)
-				s->last_notice = NULL;
 			s->busy = true;
 			pthread_mutex_unlock(&s->lock);
 			stack_notices__read(s, n);
@@ -361,7 +388,7 @@ void stacks__forked(struct stacks *s, pid_t parent, pid_t pid, uint32_t start)
 			inherit(p, from);
 	} else if (p->id == from->id) {
 		if (!p->parent)
-			p->parent = from->py ? from : from->parent;
+			set_parent(p, from);
 	} else if (!p->older) {
 		/* A mapping of its next program was told first, and it was looked at then. */
 		first = keep(s, pid, start, 0);
@@ -401,9 +428,103 @@ void stacks__gone(struct stacks *s, pid_t pid)
 
 	pthread_mutex_lock(&s->lock);
 	p = latest(s, pid);
-	if (p)
+	if (p) {
 		p->gone = true;
+		p->gone_at = clock__boot();
+	}
 	stacks__ask(s, &s->ended, pid);
+	pthread_mutex_unlock(&s->lock);
+}
+
+bool stacks__has_ended(const struct stacks *s, pid_t pid)
+{
+	size_t i;
+
+	for (i = s->n_procs; i-- > 0;)
+		if (s->procs[i]->pid == pid && s->procs[i]->gone)
+			return true;
+	return false;
+}
+
+/* ---- those that are over ---- */
+
+/* Nothing of it will be asked for: it has not run since, no child needs its interpreter. */
+static bool is_over(const struct sproc *p, uint64_t end, uint64_t now, uint64_t written,
+		    uint64_t keep_ns)
+{
+	if (!p || end + keep_ns > now || written < end)
+		return false;
+	for (; p; p = p->older)
+		if (p->children)
+			return false;
+	return true;
+}
+
+static void take_from_list(struct stacks *s, const struct sproc *p)
+{
+	size_t i;
+
+	for (i = 0; i < s->n_procs && s->procs[i] != p; i++)
+		;
+	if (i < s->n_procs)
+		s->procs[i] = s->procs[--s->n_procs];
+}
+
+static void free_program(struct stacks *s, struct sproc *p)
+{
+	if (p->parent)
+		p->parent->children--;
+	take_from_list(s, p);
+	python__close(p->py);
+	free(p->maps);
+	free(p);
+}
+
+static void free_programs(struct stacks *s, struct sproc *p)
+{
+	while (p) {
+		struct sproc *older = p->older;
+
+		free_program(s, p);
+		p = older;
+	}
+}
+
+static void free_process(struct stacks *s, struct sproc *p)
+{
+	pid_t pid = p->pid;
+	size_t i;
+
+	hmap__del(&s->by_proc, (struct hkey){ (uint64_t)pid, p->start }, NULL);
+	free_programs(s, p);
+	/* The number may be another process's by now. */
+	for (i = 0; i < s->n_procs; i++)
+		if (s->procs[i]->pid == pid)
+			return;
+	past_maps__forget(&s->past, pid);
+}
+
+void stacks__forget(struct stacks *s, uint64_t written)
+{
+	uint64_t now = clock__boot(), keep = s->opts.keep_ns;
+	size_t i = 0;
+
+	pthread_mutex_lock(&s->lock);
+	while (i < s->n_procs) {
+		struct sproc *p = s->procs[i++];
+
+		/* The newest has the others behind it. */
+		if (p != newest(s, (uint32_t)p->pid, p->start))
+			continue;
+		if (p->gone && is_over(p, p->gone_at, now, written, keep)) {
+			free_process(s, p);
+			i = 0; /* others have moved */
+		} else if (!p->untold && is_over(p->older, p->since, now, written, keep)) {
+			free_programs(s, p->older);
+			p->older = NULL;
+			i = 0;
+		}
+	}
 	pthread_mutex_unlock(&s->lock);
 }
 

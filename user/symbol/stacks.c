@@ -16,6 +16,7 @@
 #define PATIENCE_NS 700000000ULL
 #define RETRY_NS 200000000ULL
 #define LAST_MS 300
+#define SWEEP_NS 500000000ULL
 
 /* ---- the sink: to the kernel, and what we keep of it ---- */
 
@@ -54,11 +55,18 @@ static int put_maps(void *ctx, uint32_t first, const struct mt_uw_map *m, uint32
 	return s->maps_sink.maps(s->maps_sink.ctx, first, m, n);
 }
 
+/* Not when it is old already: another library may be where it has one. */
 static int put_proc(void *ctx, pid_t pid, const struct mt_uw_proc *p)
 {
 	struct stacks *s = ctx;
+	int err = 0;
 
-	return s->maps_sink.proc(s->maps_sink.ctx, pid, p);
+	if (p && stacks__stamp(s, pid) == s->stamp)
+		err = s->maps_sink.proc(s->maps_sink.ctx, pid, p);
+	s->read_old = p && stacks__stamp(s, pid) != s->stamp;
+	if (!p || s->read_old)
+		s->maps_sink.proc(s->maps_sink.ctx, pid, NULL);
+	return err;
 }
 
 static void on_file(void *ctx, uint32_t no, int fd, const char *path)
@@ -232,13 +240,17 @@ static void name_waiting(struct stacks *s)
 	pthread_mutex_unlock(&s->lock);
 }
 
-void stacks__tick(struct stacks *s)
+void stacks__tick(struct stacks *s, uint64_t written)
 {
 	uint64_t now = clock__boot();
 
 	if (s->n_waiting)
 		name_waiting(s);
 	stack_copies__settle(s, false);
+	if (now - s->swept >= SWEEP_NS) {
+		s->swept = now;
+		stacks__forget(s, written);
+	}
 	if (!s->opts.python || now - s->retried < RETRY_NS / 8)
 		return;
 	s->retried = now;
@@ -274,7 +286,8 @@ static struct text *make_text(struct stacks *s, const struct sproc *p, uint64_t 
 	if (python)
 		stack_cell__python(s, k, &s->sb);
 	else
-		stack_cell__c(s, p, time, k, &s->sb);
+		t->replaced = stack_cell__c(s, p, time, k, &s->sb);
+	t->end = k->end;
 	t->data = malloc(s->sb.len + 1);
 	if (!t->data || s->sb.failed) {
 		s->sb.failed = false;
@@ -329,6 +342,7 @@ static void show(const struct text *t, const char **p, size_t *n)
 void stacks__cells(struct stacks *s, uint32_t tgid, uint32_t start, uint64_t time,
 		   const struct mt_refs *refs, struct stack_cells *out)
 {
+	const struct text *t;
 	const struct sproc *p;
 
 	memset(out, 0, sizeof(*out));
@@ -341,8 +355,14 @@ void stacks__cells(struct stacks *s, uint32_t tgid, uint32_t start, uint64_t tim
 	p = stacks__proc(s, tgid, start, time);
 	if (s->opts.python)
 		show(text_of(s, p, time, refs->py, true), &out->python, &out->python_len);
-	if (s->opts.c)
-		show(text_of(s, p, time, refs->c, false), &out->c, &out->c_len);
+	if (s->opts.c) {
+		t = text_of(s, p, time, refs->c, false);
+		if (t && t->replaced) {
+			s->copies.moved[t->end]--;
+			s->copies.moved[MT_END_NOMAP]++;
+		}
+		show(t, &out->c, &out->c_len);
+	}
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -465,14 +485,8 @@ void stacks__free(struct stacks *s)
 	stacks__stop(s);
 	stack_copies__free(s);
 	forget_texts(s);
-	while ((n = s->notices)) {
-		s->notices = n->next;
+	while ((n = stack_notices__take(&s->notices)) || (n = stack_notices__take(&s->orphans)))
 		free(n);
-	}
-	while ((n = s->orphans)) {
-		s->orphans = n->next;
-		free(n);
-	}
 	for (i = 0; i < s->n_procs; i++) {
 		python__close(s->procs[i]->py);
 		free(s->procs[i]->maps);
@@ -490,6 +504,7 @@ void stacks__free(struct stacks *s)
 	symbols__free(s->symbols);
 	stack_store__free(&s->store);
 	hmap__free(&s->by_proc);
+	hmap__free(&s->told);
 	strbuf__free(&s->sb);
 	strbuf__free(&s->sb2);
 	past_maps__free(&s->past);

@@ -24,7 +24,7 @@ struct stacks;
 struct stacks_maps {
 	struct unwind_maps unwind;
 	int known, ends; /* uw_known, uw_ends */
-	int copies; /* uw_copies */
+	int copies, changes; /* uw_copies, uw_changes */
 	int targets; /* which processes are traced; -1: new mappings are told by stacks__process */
 	int py_procs, py_known, py_ends;
 };
@@ -36,6 +36,7 @@ struct stacks_opts {
 	bool mangled; /* C++ names as the file has them, as the vendor's tool */
 	bool plain; /* nothing but frames: no line that says why a stack is cut */
 	size_t max_bytes; /* of the stacks that are kept; 0: 256 MiB */
+	uint64_t keep_ns; /* how long a process is known after its end */
 	int cache; /* folder of unwind_cache__open, the object's from now on; or -1 */
 };
 
@@ -57,8 +58,11 @@ void stacks__gone(struct stacks *s, pid_t pid);
 bool stacks__watches(const struct stacks *s);
 /* Until nothing is left to read, for at most so long. True: it is so. */
 bool stacks__wait(struct stacks *s, unsigned int ms);
-/* Now and then: interpreters that were not ready, names that were not to be had yet. */
-void stacks__tick(struct stacks *s);
+/*
+ * Now and then: interpreters that were not ready, names that were not to be had yet, stacks to be
+ * completed, processes to be forgotten. written: all rows up to this time (boot) have their cells.
+ */
+void stacks__tick(struct stacks *s, uint64_t written);
 
 /* ---- stacks ---- */
 

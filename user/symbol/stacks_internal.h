@@ -104,6 +104,11 @@ struct notice {
 	char path[];
 };
 
+struct notice_list {
+	struct notice *first, *last;
+	size_t n;
+};
+
 /* Stacks to be completed (stack_copies.c). */
 struct copies {
 	struct pending_copy *first, *last;
@@ -120,6 +125,8 @@ struct copies {
 struct text {
 	char *data;
 	size_t len;
+	bool replaced; /* as stack_cell__c says */
+	uint8_t end; /* how the stack ended otherwise */
 };
 
 struct stacks {
@@ -130,12 +137,10 @@ struct stacks {
 	pthread_cond_t wake, idle;
 	bool stop, busy;
 	struct pid_list queue, ended; /* to be read, to be forgotten */
-	struct notice *notices, *last_notice; /* to be read */
-	size_t n_notices;
-	struct notice
-		*orphans; /* of processes that were gone: ours, or nobody's; the youngest first */
-	size_t n_orphans;
+	struct notice_list notices; /* to be read */
+	struct notice_list orphans; /* of processes that are no targets, any more perhaps */
 	struct past_maps past;
+	struct hmap told; /* by process: how many mappings were told of */
 	struct stack_notices *watch; /* NULL: somebody else tells of new mappings */
 
 	struct unwind_store *unwind; /* the other thread's */
@@ -143,6 +148,8 @@ struct stacks {
 	struct mt_uw_map *fresh_maps; /* those just read */
 	uint32_t n_fresh;
 	pid_t reading;
+	uint64_t stamp; /* stacks__stamp when that was begun */
+	bool read_old; /* what was read is of no use any more */
 
 	struct sproc **procs;
 	size_t n_procs;
@@ -162,7 +169,7 @@ struct stacks {
 	size_t text_bytes;
 	struct strbuf sb, sb2;
 	uint64_t unknown, unnamed;
-	uint64_t retried;
+	uint64_t retried, swept;
 };
 
 /* What it ran at a time (boot). With the lock held. */
@@ -172,11 +179,19 @@ int stacks__start(struct stacks *s);
 void stacks__stop(struct stacks *s);
 /* Interpreters that were starting when they were looked at: again. */
 void stacks__retry(struct stacks *s, uint64_t now);
+/* Has a process of this number ended, that was ours? With the lock held. */
+bool stacks__has_ended(const struct stacks *s, pid_t pid);
+/* Free what is known of processes that have ended a while ago; rows up to then are written. */
+void stacks__forget(struct stacks *s, uint64_t written);
+/* Another one after each change of what the process has mapped. Without the lock. */
+uint64_t stacks__stamp(struct stacks *s, pid_t pid);
 /* One to be read, or forgotten. With the lock held. */
 void stacks__ask(struct stacks *s, struct pid_list *list, pid_t pid);
 /* The thread that hears of new mappings (stack_notices.c). 0 or -errno. */
 int stack_notices__start(struct stacks *s);
 void stack_notices__stop(struct stacks *s);
+/* The first of a list; NULL: there is none. */
+struct notice *stack_notices__take(struct notice_list *l);
 /* The process has ended, and was ours: what is known of it is read. With the lock held. */
 void stack_notices__claim(struct stacks *s, pid_t pid);
 /* What was mapped, into s->past: by the thread that reads processes, without the lock. */
@@ -196,8 +211,11 @@ void stack_copies__free(struct stacks *s);
 
 /* The descriptor of a file by its number, which stays ours; -1. With the lock held. */
 int stack_cell__file(struct stacks *s, uint32_t no);
-/* The cell of a C stack of an event of that time (stack_cell.c). With the lock held. */
-void stack_cell__c(struct stacks *s, const struct sproc *p, uint64_t time, const struct kept *k,
+/*
+ * The cell of a C stack of an event of that time (stack_cell.c). With the lock held. True: it is
+ * not what it was taken for, and ends at code that was replaced.
+ */
+bool stack_cell__c(struct stacks *s, const struct sproc *p, uint64_t time, const struct kept *k,
 		   struct strbuf *sb);
 void stack_cell__python(struct stacks *s, const struct kept *k, struct strbuf *sb);
 

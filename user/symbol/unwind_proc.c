@@ -210,7 +210,7 @@ static int show(struct reading *r)
 {
 	struct unwind_store *s = r->s;
 	struct uproc *p = proc_of(s, r->pid), old;
-	struct mt_uw_proc to = { .n = r->n };
+	struct mt_uw_proc to = { .n = r->n, .owner = (uint32_t)r->pid };
 	uint32_t i;
 	int err;
 
