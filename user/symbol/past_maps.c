@@ -13,7 +13,7 @@
 struct past {
 	struct past_map *v; /* in the order in which they came */
 	size_t n, cap;
-	uint64_t pruned; /* how many came before them */
+	uint64_t pruned; /* changes by what came before them */
 };
 
 static struct past *of_pid(const struct past_maps *p, pid_t pid)
@@ -28,18 +28,25 @@ static uint64_t age_of(const struct past_map *m)
 	return m->until == UINT64_MAX ? m->from : m->until;
 }
 
+/* How often it has changed what is mapped, up to a time. */
+static unsigned int changes(const struct past_map *m, uint64_t time)
+{
+	return (m->from <= time) + (m->until < time);
+}
+
 /* Half of the room at least is free then. */
 static void prune(struct past *x)
 {
 	uint64_t now = clock__boot();
-	size_t i = 0;
+	size_t i = 0, j;
 
 	while (i < x->n && age_of(&x->v[i]) + KEEP_NS < now)
 		i++;
 	if (x->n - i > KEEP_MAX / 2)
 		i = x->n - KEEP_MAX / 2;
+	for (j = 0; j < i; j++)
+		x->pruned += changes(&x->v[j], UINT64_MAX);
 	x->n -= i;
-	x->pruned += i;
 	memmove(x->v, x->v + i, x->n * sizeof(*x->v));
 }
 
@@ -136,13 +143,12 @@ ssize_t past_maps__at(const struct past_maps *p, pid_t pid, uint64_t time,
 uint64_t past_maps__epoch(const struct past_maps *p, pid_t pid, uint64_t time)
 {
 	const struct past *x = of_pid(p, pid);
+	uint64_t n = x ? x->pruned : 0;
 	size_t i;
 
-	if (!x)
-		return 0;
-	for (i = x->n; i > 0 && x->v[i - 1].from > time; i--)
-		;
-	return x->pruned + i;
+	for (i = 0; x && i < x->n; i++)
+		n += changes(&x->v[i], time);
+	return n;
 }
 
 const struct mt_uw_map *past_maps__address(const struct past_maps *p, pid_t pid, uint64_t time,

@@ -18,7 +18,7 @@
 
 /* ---- programs of a process; with the lock held ---- */
 
-static struct sproc *newest(const struct stacks *s, uint32_t tgid, uint32_t start)
+struct sproc *stacks__newest(const struct stacks *s, uint32_t tgid, uint32_t start)
 {
 	uint64_t *v = hmap__get(&s->by_proc, (struct hkey){ tgid, start });
 
@@ -27,7 +27,7 @@ static struct sproc *newest(const struct stacks *s, uint32_t tgid, uint32_t star
 
 struct sproc *stacks__proc(struct stacks *s, uint32_t tgid, uint32_t start, uint64_t time)
 {
-	struct sproc *p = newest(s, tgid, start);
+	struct sproc *p = stacks__newest(s, tgid, start);
 
 	while (p && p->since > time && p->older)
 		p = p->older;
@@ -57,7 +57,8 @@ static struct sproc *keep(struct stacks *s, pid_t pid, uint32_t start, uint64_t 
 /* What it runs from a time on; what it ran before is still there for what happened then. */
 static struct sproc *next_program(struct stacks *s, pid_t pid, uint32_t start, uint64_t since)
 {
-	struct sproc *old = newest(s, (uint32_t)pid, start), *p = keep(s, pid, start, since);
+	struct sproc *old = stacks__newest(s, (uint32_t)pid, start),
+		     *p = keep(s, pid, start, since);
 	uint64_t *v = p ? hmap__put(&s->by_proc, (struct hkey){ (uint64_t)pid, start }, NULL)
 			: NULL;
 
@@ -73,7 +74,7 @@ static struct sproc *next_program(struct stacks *s, pid_t pid, uint32_t start, u
 /* What it runs by a look at it: another program than before, if an exec has not been told yet. */
 static struct sproc *program(struct stacks *s, pid_t pid, uint32_t start, uint64_t id)
 {
-	struct sproc *p = newest(s, (uint32_t)pid, start);
+	struct sproc *p = stacks__newest(s, (uint32_t)pid, start);
 
 	if (!p || (p->id && id && p->id != id)) {
 		bool untold = p;
@@ -258,7 +259,7 @@ static void read_process(struct stacks *s, pid_t pid)
 	if (err)
 		pr_debug("pid %d: its mappings cannot be read: %s", (int)pid, strerror(-err));
 	pthread_mutex_lock(&s->lock);
-	p = newest(s, (uint32_t)pid, start);
+	p = stacks__newest(s, (uint32_t)pid, start);
 	want_python = s->opts.python && err != -ESRCH &&
 		      (!p || !p->py || !python_settled(p->why) || (p->id && p->id != id));
 	pthread_mutex_unlock(&s->lock);
@@ -381,7 +382,7 @@ void stacks__forked(struct stacks *s, pid_t parent, pid_t pid, uint32_t start)
 	from = latest(s, parent);
 	if (!from || !from->read)
 		goto out;
-	p = newest(s, (uint32_t)pid, start);
+	p = stacks__newest(s, (uint32_t)pid, start);
 	if (!p) {
 		p = next_program(s, pid, start, 0);
 		if (p)
@@ -410,7 +411,7 @@ void stacks__exec(struct stacks *s, pid_t pid, uint32_t start, uint64_t time)
 	struct sproc *p;
 
 	pthread_mutex_lock(&s->lock);
-	p = newest(s, (uint32_t)pid, start);
+	p = stacks__newest(s, (uint32_t)pid, start);
 	if (p && p->untold) {
 		p->since = time;
 		p->untold = false;
@@ -444,88 +445,6 @@ bool stacks__has_ended(const struct stacks *s, pid_t pid)
 		if (s->procs[i]->pid == pid && s->procs[i]->gone)
 			return true;
 	return false;
-}
-
-/* ---- those that are over ---- */
-
-/* Nothing of it will be asked for: it has not run since, no child needs its interpreter. */
-static bool is_over(const struct sproc *p, uint64_t end, uint64_t now, uint64_t written,
-		    uint64_t keep_ns)
-{
-	if (!p || end + keep_ns > now || written < end)
-		return false;
-	for (; p; p = p->older)
-		if (p->children)
-			return false;
-	return true;
-}
-
-static void take_from_list(struct stacks *s, const struct sproc *p)
-{
-	size_t i;
-
-	for (i = 0; i < s->n_procs && s->procs[i] != p; i++)
-		;
-	if (i < s->n_procs)
-		s->procs[i] = s->procs[--s->n_procs];
-}
-
-static void free_program(struct stacks *s, struct sproc *p)
-{
-	if (p->parent)
-		p->parent->children--;
-	take_from_list(s, p);
-	python__close(p->py);
-	free(p->maps);
-	free(p);
-}
-
-static void free_programs(struct stacks *s, struct sproc *p)
-{
-	while (p) {
-		struct sproc *older = p->older;
-
-		free_program(s, p);
-		p = older;
-	}
-}
-
-static void free_process(struct stacks *s, struct sproc *p)
-{
-	pid_t pid = p->pid;
-	size_t i;
-
-	hmap__del(&s->by_proc, (struct hkey){ (uint64_t)pid, p->start }, NULL);
-	free_programs(s, p);
-	/* The number may be another process's by now. */
-	for (i = 0; i < s->n_procs; i++)
-		if (s->procs[i]->pid == pid)
-			return;
-	past_maps__forget(&s->past, pid);
-}
-
-void stacks__forget(struct stacks *s, uint64_t written)
-{
-	uint64_t now = clock__boot(), keep = s->opts.keep_ns;
-	size_t i = 0;
-
-	pthread_mutex_lock(&s->lock);
-	while (i < s->n_procs) {
-		struct sproc *p = s->procs[i++];
-
-		/* The newest has the others behind it. */
-		if (p != newest(s, (uint32_t)p->pid, p->start))
-			continue;
-		if (p->gone && is_over(p, p->gone_at, now, written, keep)) {
-			free_process(s, p);
-			i = 0; /* others have moved */
-		} else if (!p->untold && is_over(p->older, p->since, now, written, keep)) {
-			free_programs(s, p->older);
-			p->older = NULL;
-			i = 0;
-		}
-	}
-	pthread_mutex_unlock(&s->lock);
 }
 
 bool stacks__wait(struct stacks *s, unsigned int ms)

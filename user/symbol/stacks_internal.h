@@ -172,6 +172,8 @@ struct stacks {
 	uint64_t retried, swept;
 };
 
+/* What a process runs now, or ran last. With the lock held. */
+struct sproc *stacks__newest(const struct stacks *s, uint32_t tgid, uint32_t start);
 /* What it ran at a time (boot). With the lock held. */
 struct sproc *stacks__proc(struct stacks *s, uint32_t tgid, uint32_t start, uint64_t time);
 /* The thread that reads processes (stack_procs.c). */
