@@ -11,6 +11,7 @@ int pta_report(struct pt_regs *ctx)
 {
 	__u64 usage[7];
 	struct mt_pta *r;
+	struct refs refs;
 	struct probe p;
 
 	if (!probe__start(&p, ctx))
@@ -22,7 +23,7 @@ int pta_report(struct pt_regs *ctx)
 		probe__lose(&p, MT_LOSS_FAULT, -1);
 		return 0;
 	}
-	refs__keep(&p, ctx);
+	refs__here(&p, ctx, &refs);
 	r = bpf_ringbuf_reserve(&events, sizeof(*r) + REFS_SIZE, 0);
 	if (!r) {
 		probe__lose(&p, MT_LOSS_RING, (__s8)(usage[0] >> 8));
@@ -30,7 +31,7 @@ int pta_report(struct pt_regs *ctx)
 	}
 	hdr__fill(&r->h, &p, MT_REC_PTA, sizeof(*r), p.now);
 	__builtin_memcpy(r->raw, usage, sizeof(usage));
-	refs__put(&p, &r->h, sizeof(*r));
+	refs__put_taken(&refs, &r->h, sizeof(*r));
 	EMIT_SUBMIT(&p, r);
 	return 0;
 }
@@ -40,6 +41,7 @@ SEC("uprobe")
 int c10_report(struct pt_regs *ctx)
 {
 	struct mt_pta *r;
+	struct refs refs;
 	struct probe p;
 	__u64 dev;
 
@@ -50,7 +52,7 @@ int c10_report(struct pt_regs *ctx)
 		return 0;
 	stat_inc(&p, entry);
 	stat_inc(&p, seen);
-	refs__keep(&p, ctx);
+	refs__here(&p, ctx, &refs);
 	r = bpf_ringbuf_reserve(&events, sizeof(*r) + REFS_SIZE, 0);
 	if (!r) {
 		probe__lose(&p, MT_LOSS_RING, (__s8)(dev >> 8));
@@ -67,7 +69,7 @@ int c10_report(struct pt_regs *ctx)
 	r->reserved = ctx_arg(ctx, 3, p.sp);
 	r->active = 0;
 	r->stream = 0;
-	refs__put(&p, &r->h, sizeof(*r));
+	refs__put_taken(&refs, &r->h, sizeof(*r));
 	EMIT_SUBMIT(&p, r);
 	return 0;
 }

@@ -9,7 +9,7 @@ packages_build="gcc g++ libc6-dev clang llvm meson ninja-build pkg-config bpftoo
 	libdw-dev libcjson-dev libsqlite3-dev libzydis-dev zlib1g-dev libzstd-dev
 	liblzma-dev python3 python3-dev"
 packages_test="libcriterion-dev libclang-rt-14-dev clang-format clang-tidy binutils cpio busybox-static dwz libdebuginfod1
-	qemu-system-x86 bpftrace linux-perf procps shellcheck util-linux iproute2 xz-utils git man-db"
+	qemu-system-x86 bpftrace linux-perf procps shellcheck util-linux iproute2 xz-utils git man-db musl-tools"
 packages_machine="e2fsprogs cpio xz-utils binutils python3"
 packages_cross="qemu-system-arm gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libbpf-dev:arm64 libelf-dev:arm64
 	libdw-dev:arm64 libcjson-dev:arm64 libsqlite3-dev:arm64 libzydis-dev:arm64 zlib1g-dev:arm64

@@ -196,24 +196,31 @@ struct {
 	__type(value, struct mt_refs);
 } open_refs SEC(".maps");
 
-/* Take the stacks of the call that begins here: its record will name them. */
-static __always_inline void refs__keep(struct probe *p, struct pt_regs *ctx)
+static __always_inline void refs__walk(struct probe *p, struct pt_regs *ctx, struct mt_refs *r)
 {
 	struct mt_hdr h = { .tgid = p->tgid,
 			    .tid = p->tid,
 			    .start = p->start,
 			    .time = p->now,
+			    .cpu = bpf_get_smp_processor_id(),
 			    .site = p->site_no };
+
+	r->c = r->py = 0;
+	if (p->cfg->stacks & MT_STACKS_C)
+		r->c = stack__take_n(ctx, &h, p->cfg->c_frames, 0);
+	if (p->cfg->stacks & MT_STACKS_PY)
+		r->py = pystack__take(&h, p->cfg->py_frames);
+}
+
+/* Take the stacks of the call that begins here: its record will name them. */
+static __always_inline void refs__keep(struct probe *p, struct pt_regs *ctx)
+{
 	struct mt_inflight_key k = { .tid = p->ktid, .pair = p->site->pair, .sp = p->sp };
-	struct mt_refs r = {};
+	struct mt_refs r;
 
 	if (!(p->site->flags & MT_SITE_STACK))
 		return;
-	h.cpu = bpf_get_smp_processor_id();
-	if (p->cfg->stacks & MT_STACKS_C)
-		r.c = stack__take_n(ctx, &h, p->cfg->c_frames, 0);
-	if (p->cfg->stacks & MT_STACKS_PY)
-		r.py = pystack__take(&h, p->cfg->py_frames);
+	refs__walk(p, ctx, &r);
 	bpf_map_update_elem(&open_refs, &k, &r, BPF_ANY);
 }
 
@@ -278,6 +285,18 @@ static __always_inline void refs__take(struct probe *p, struct refs *r)
 	r->flags = MT_F_REFS;
 }
 
+/* Of a call whose record is written at its entry. */
+static __always_inline void refs__here(struct probe *p, struct pt_regs *ctx, struct refs *r)
+{
+	r->r.c = r->r.py = 0;
+	r->size = r->flags = 0;
+	if (!(p->site->flags & MT_SITE_STACK))
+		return;
+	refs__walk(p, ctx, &r->r);
+	r->size = REFS_SIZE;
+	r->flags = MT_F_REFS;
+}
+
 static __always_inline void refs__put_taken(const struct refs *r, struct mt_hdr *rec, __u32 size)
 {
 	*(struct mt_refs *)((void *)rec + size) = r->r;
@@ -301,7 +320,7 @@ static __always_inline void procs__fork(__u32 parent, __u32 child)
 }
 
 /* Something new is mapped, at a place where there may have been code. */
-#define procs__mapped uw_replaced
+#define procs__mapped uw_mapped_over
 
 /* A new program: nothing is known of it. */
 static __always_inline void procs__exec(__u32 tgid)
@@ -317,6 +336,10 @@ struct refs {
 };
 
 static __always_inline void refs__take(struct probe *p, struct refs *r)
+{
+}
+
+static __always_inline void refs__here(struct probe *p, struct pt_regs *ctx, struct refs *r)
 {
 }
 

@@ -46,14 +46,15 @@ __noinline int uw_walk(int unused)
 	asm volatile("" : : "r"(unused));
 	if (!u)
 		return 0;
-	uw_returns(u);
 	tgid = u->rec.h.tgid;
 	proc = bpf_map_lookup_elem(&uw_procs, &tgid);
 	if (proc) {
 		u->first = proc->first;
 		u->n = proc->n;
-		bpf_loop(MT_UW_MAX_FRAMES + 1, uw_one, &u, 0);
+		u->gen = proc->gen;
+		bpf_loop(UW_STEPS, uw_one, &u, 0);
 	} else {
+		u->gen = 0;
 		u->n = 0; /* the frame alone, by its address */
 		uw_step(u);
 		u->rec.end = MT_END_NOPROC;

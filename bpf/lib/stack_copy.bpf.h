@@ -133,11 +133,18 @@ static __always_inline void copy_decide(struct mt_uw *u)
 	u->rec.hash[1] = plain[1];
 }
 
-static __always_inline void copy_returns(struct mt_uw *u, struct mt_copy *r)
+static __always_inline void copy_returns(struct mt_copy *r)
 {
-	struct return_instance *ri = (void *)u->returns;
+	struct task_struct *t = (void *)bpf_get_current_task();
+	struct return_instance *ri = 0;
 	__u32 i;
 
+	r->trampoline = 0;
+	if (bpf_core_field_exists(struct return_instance, orig_ret_vaddr) &&
+	    bpf_core_field_exists(struct xol_area, vaddr))
+		ri = BPF_CORE_READ(t, utask, return_instances);
+	if (ri)
+		r->trampoline = BPF_CORE_READ(t, mm, uprobes_state.xol_area, vaddr);
 	UW_LOOP
 	for (i = 0; i < MT_COPY_RETURNS; i++) {
 		r->returns[i].slot = r->returns[i].orig = 0;
@@ -193,9 +200,8 @@ __attribute__((noinline)) int uw_copy(void)
 	r->h.size = sizeof(*r);
 	r->hash[0] = u->rec.hash[0];
 	r->hash[1] = u->rec.hash[1];
-	r->trampoline = u->trampoline;
 	__builtin_memcpy(r->regs, u->regs, sizeof(r->regs));
-	copy_returns(u, r);
+	copy_returns(r);
 	addr = u->regs[UW_REG_SP] & ~(MT_COPY_PIECE - 1ULL);
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 	/* One more: the first page is not all above the stack pointer. */

@@ -54,17 +54,18 @@ __attribute__((noinline)) int uw_frames(void)
 
 	if (!u)
 		return 0;
-	uw_returns(u);
 	tgid = u->rec.h.tgid;
 	proc = bpf_map_lookup_elem(&uw_procs, &tgid);
 	if (proc) {
 		u->first = proc->first;
 		u->n = proc->n;
+		u->gen = proc->gen;
 		UW_LOOP
-		for (i = 0; i <= MT_UW_MAX_FRAMES; i++)
+		for (i = 0; i < UW_STEPS; i++)
 			if (uw_frame() != MT_END_NOT)
 				break;
 	} else {
+		u->gen = 0;
 		u->n = 0;
 		uw_frame();
 		u->rec.end = MT_END_NOPROC;

@@ -88,6 +88,11 @@ static __always_inline int uw_read(void *dst, __u32 n, __u64 addr)
 #endif
 }
 
+static __always_inline int uw_peek(void *dst, __u32 n, __u64 addr)
+{
+	return bpf_probe_read_user(dst, n, (const void *)addr);
+}
+
 static __always_inline struct mt_uw_map *uw_map_at(__u32 i)
 {
 	return bpf_map_lookup_elem(&uw_maps, &i);
@@ -113,41 +118,41 @@ static __always_inline struct mt_uw_chunk *uw_chunk_at(__u32 i)
 
 /* Return probes that a thread can have open: MAX_URETPROBE_DEPTH of kernel/events/uprobes.c. */
 #define UW_RETURNS 64
+/* Of a walk: the frames, what ends it, and returns that are looked up. */
+#define UW_STEPS (MT_UW_MAX_FRAMES + 1 + UW_RETURNS)
 
-/* Which of a function's several probes took over its return: the oldest has the caller. */
-static __always_inline __u64 uw_return(struct mt_uw *u, __u64 slot, __u64 pc)
+/*
+ * Is it where return probes lead to? Then what stood in its slot goes on: of a function's
+ * several probes the oldest has the caller. Looked at only where code is in no file.
+ */
+static __always_inline int uw_replaced(struct mt_uw *u)
 {
-	struct return_instance *ri = (void *)u->replaced;
-	__u64 orig;
+	struct task_struct *t = (void *)bpf_get_current_task();
+	struct return_instance *ri;
+	__u64 trampoline, orig;
 	int i;
 
-	if (!u->trampoline || pc != u->trampoline)
-		return pc;
+	if (!bpf_core_field_exists(struct return_instance, orig_ret_vaddr) ||
+	    !bpf_core_field_exists(struct xol_area, vaddr))
+		return 0;
+	ri = BPF_CORE_READ(t, utask, return_instances);
+	if (!ri)
+		return 0;
+	trampoline = BPF_CORE_READ(t, mm, uprobes_state.xol_area, vaddr);
+	if (!trampoline || u->pc != trampoline)
+		return 0;
 	UW_LOOP
 	for (i = 0; i < UW_RETURNS; i++) {
 		if (!ri)
 			break;
 		orig = BPF_CORE_READ(ri, orig_ret_vaddr);
-		if (BPF_CORE_READ(ri, stack) == slot && orig != u->trampoline) {
-			pc = orig;
-			break;
+		if (BPF_CORE_READ(ri, stack) == u->slot && orig != trampoline) {
+			u->pc = orig;
+			return 1;
 		}
 		ri = BPF_CORE_READ(ri, next);
 	}
-	return pc;
-}
-
-static __always_inline void uw_returns(struct mt_uw *u)
-{
-	struct task_struct *t = (void *)bpf_get_current_task();
-
-	u->trampoline = u->replaced = u->returns = 0;
-	if (!bpf_core_field_exists(struct return_instance, orig_ret_vaddr) ||
-	    !bpf_core_field_exists(struct xol_area, vaddr))
-		return;
-	u->replaced = u->returns = (__u64)BPF_CORE_READ(t, utask, return_instances);
-	if (u->replaced)
-		u->trampoline = BPF_CORE_READ(t, mm, uprobes_state.xol_area, vaddr);
+	return 0;
 }
 
 #if defined(__TARGET_ARCH_arm64)
@@ -191,7 +196,7 @@ static __always_inline __u32 uw_first_from(const struct mt_uw_proc *proc, __u64 
  * Another library may be put in the place of one that is closed at once: its stacks must not be
  * walked by the rows of that one.
  */
-static __always_inline void uw_replaced(__u32 tgid, __u64 start, __u64 end)
+static __always_inline void uw_mapped_over(__u32 tgid, __u64 start, __u64 end)
 {
 	struct mt_uw_proc *proc = bpf_map_lookup_elem(&uw_procs, &tgid);
 	__u32 at, i, found = 0;
@@ -218,6 +223,7 @@ static __always_inline void uw_replaced(__u32 tgid, __u64 start, __u64 end)
 	}
 	if (!found)
 		return;
+	proc->gen = 0; /* what threads remember of it is old too */
 	/* A child's parent still has it. */
 	if (proc->owner != tgid)
 		bpf_map_delete_elem(&uw_procs, &tgid);
@@ -295,6 +301,8 @@ static __always_inline void uw_start(struct mt_uw *u, struct pt_regs *ctx)
 	u->fp_lost = 0;
 	u->sp_lost = 0;
 	u->map = 0;
+	u->window_size = 0;
+	u->slot = 0;
 	u->rec.n = 0;
 	u->rec.end = MT_END_NOT;
 	u->rec.guessed = 0;

@@ -6,9 +6,11 @@
  * by it (tests/unit/stack_walk.c). Whoever includes it gives the access first:
  *
  *   uw_read(dst, n, addr)                                memory of the target; 0 or negative
+ *   uw_peek(dst, n, addr)                                the same, without waiting for a page
  *   uw_map_at, uw_page_at, uw_rule_at, uw_chunk_at(i)    pointer or NULL
- *   uw_return(u, slot, pc)                               the return address that stood at
- *                                                        slot before a return probe took it
+ *   uw_replaced(u)                                       1: u->pc is where return probes lead
+ *                                                        to, and is now what stood at u->slot
+ *                                                        before one took it
  *
  * and UW_ARM64 for stacks of aarch64. There the rows of all functions are kept as
  * on x86-64, not only those of the few that a walk by frame records gets wrong:
@@ -62,6 +64,42 @@
 #else
 #define UW_CODE(a) (a)
 #endif
+
+/* Have the word at addr in the window, or know that it must be read by itself. */
+static __always_inline int uw_in_window(struct mt_uw *u, __u64 addr)
+{
+	__u64 from;
+
+	if (addr & 7)
+		return 0;
+	if (addr - u->window_at < u->window_size)
+		return 1;
+	/* All that lies between here and where the frame begins is wanted soon. */
+	from = u->sp & ~7ULL;
+	if (from > addr || (from ^ addr) / MT_UW_WINDOW)
+		from = addr;
+	u->window_at = from;
+	u->window_size = MT_UW_WINDOW - (from & (MT_UW_WINDOW - 1));
+	if (uw_peek(u->window, MT_UW_WINDOW - (from & (MT_UW_WINDOW - 1)), from))
+		u->window_size = 0;
+	return u->window_size != 0;
+}
+
+static __always_inline __u64 uw_word(const struct mt_uw *u, __u64 addr)
+{
+	return u->window[(addr - u->window_at) / 8 & (MT_UW_WINDOW / 8 - 1)];
+}
+
+/* By the window: for what most frames want. The verifier goes through it at each place. */
+static __always_inline int uw_near(struct mt_uw *u, __u64 addr, __u64 *v)
+{
+	if (uw_in_window(u, addr)) {
+		*v = uw_word(u, addr);
+		return 0;
+	}
+	*v = 0;
+	return uw_read(v, sizeof(*v), addr);
+}
 
 static __always_inline int uw_u64(__u64 addr, __u64 *v)
 {
@@ -161,6 +199,7 @@ static __always_inline int uw_by_record(struct mt_uw *u, int end)
 	u->sp = u->fp + 16;
 	u->fp = rec[0];
 	u->pc = UW_CODE(rec[1]);
+	u->slot = 0;
 #if defined(UW_ARM64)
 	u->sp_lost = 1;
 #endif
@@ -229,10 +268,12 @@ static __always_inline int uw_cfa(struct mt_uw *u, const struct mt_uw_rule *r, _
 	if (u->sp_lost && (r->cfa == MT_CFA_SP || r->cfa == MT_CFA_SP_DEREF))
 		return uw_cfa_of_record(u, r, cfa);
 #endif
-	switch (r->cfa) {
-	case MT_CFA_SP:
+	/* Nearly all are of this kind: before the comparisons that a switch becomes. */
+	if (r->cfa == MT_CFA_SP) {
 		*cfa = u->sp + (__s64)r->off;
 		return MT_END_NOT;
+	}
+	switch (r->cfa) {
 	case MT_CFA_FP:
 		*cfa = u->fp + (__s64)r->off;
 		return u->fp_lost ? MT_END_REG : MT_END_NOT;
@@ -271,40 +312,28 @@ static __always_inline int uw_by_rule(struct mt_uw *u, const struct mt_uw_rule *
 	end = uw_cfa(u, r, &cfa);
 	if (end)
 		return end;
-	if (r->ra == MT_RA_CFA && r->fp == MT_FP_CFA && r->fp_off == r->ra_off - 8) {
-		/* Side by side, as push and stp leave them: one read. */
-		__u64 both[2] = {};
-
-		if (uw_read(both, sizeof(both), cfa + (__s64)r->fp_off))
-			return MT_END_FAULT;
-		fp = both[0];
-		pc = both[1];
-		u->fp_lost = 0;
-		goto known;
-	}
 	if (r->ra == MT_RA_LR) {
 		if (!u->exact)
 			return MT_END_REG; /* a call of abort() by a function without a frame */
 		pc = u->lr;
-	} else if (uw_u64(cfa + (__s64)r->ra_off, &pc)) {
+	} else if (uw_near(u, cfa + (__s64)r->ra_off, &pc)) {
 		return MT_END_FAULT;
 	}
 	if (r->fp == MT_FP_CFA)
-		u->fp_lost = uw_u64(cfa + (__s64)r->fp_off, &fp) != 0;
+		u->fp_lost = uw_near(u, cfa + (__s64)r->fp_off, &fp) != 0;
 	else if (r->fp == MT_FP_DEREF)
 		u->fp_lost = u->fp_lost || uw_u64(u->fp + (__s64)r->fp_off, &fp);
 	else if (r->fp == MT_FP_OTHER)
 		u->fp_lost = 1;
-known:
 	pc = UW_CODE(pc);
 #if defined(UW_ARM64)
-	pc = uw_return(u, cfa, pc); /* sp at the entry, where the link register was taken over */
+	u->slot = cfa; /* sp at the entry, where the link register was taken over */
 	/* The processor faults on a use of sp that is not a multiple of 16. */
 	if (cfa < u->sp || (cfa == u->sp && !u->exact) || (cfa & 15))
 		return MT_END_LOOP;
 	u->sp_lost = 0;
 #else
-	pc = uw_return(u, cfa + (__s64)r->ra_off, pc);
+	u->slot = cfa + (__s64)r->ra_off;
 	if (cfa <= u->sp)
 		return MT_END_LOOP;
 #endif
@@ -327,57 +356,99 @@ static __always_inline void uw_hash(struct mt_uw *u, __u64 frame)
 	u->rec.hash[1] = b ^ b >> 31;
 }
 
-/*
- * Note the frame at u->pc and go to its caller. Returns rec.end: why the stack
- * ends here, or MT_END_NOT.
- */
-static __always_inline int uw_step(struct mt_uw *u)
+static __always_inline struct mt_uw_memo *uw_memo(struct mt_uw *u, __u64 *key)
+{
+	/* Calls lie anywhere: Fibonacci hashing, of its upper bits. */
+	*key = u->pc | (u->exact ? MT_UW_MEMO_EXACT : 0);
+	return &u->memo[(__u32)(*key * 0x9e3779b97f4a7c15ULL >> (64 - MT_UW_MEMO_SHIFT)) &
+			(MT_UW_MEMO - 1)];
+}
+
+/* Note the frame. */
+static __always_inline void uw_note(struct mt_uw *u, __u64 frame)
+{
+	__u32 depth = u->rec.n;
+
+	if (depth >= MT_UW_MAX_FRAMES)
+		return; /* uw_step has looked: for the verifier */
+	u->frames[depth] = frame;
+	u->rec.n = depth + 1;
+	uw_hash(u, frame);
+}
+
+/* Not by a rule, but u->pc is another already. */
+#define UW_GONE_ON (-1)
+
+/* A frame that is not remembered: note it, find its rule. UW_GONE_ON, or why the stack ends. */
+static __always_inline int uw_search(struct mt_uw *u, struct mt_uw_memo *memo, __u64 key)
 {
 	__u64 at = u->pc - !u->exact, frame;
-	__u32 rule = 0, depth = u->rec.n;
 	struct mt_uw_rule *r;
 	struct mt_uw_map *m;
+	__u32 rule = 0;
 	int end;
 
-	if (depth >= MT_UW_MAX_FRAMES || (u->limit && depth >= u->limit))
-		return u->rec.end = MT_END_DEEP;
 	m = uw_find_map(u, at);
+	if ((!m || !m->file) && !u->exact && uw_replaced(u))
+		return UW_GONE_ON;
 	if (m && m->file)
 		frame = (__u64)m->file << MT_FRAME_FILE_SHIFT | ((u->pc - m->bias) & MT_FRAME_ADDR);
 	else
 		frame = MT_FRAME_RAW | (u->pc & ((1ULL << 56) - 1));
 	if (u->exact)
 		frame |= MT_FRAME_EXACT;
-	u->frames[depth] = frame;
-	u->rec.n = depth + 1;
-	uw_hash(u, frame);
+	uw_note(u, frame);
 	if (!m)
-		return u->rec.end = MT_END_NOMAP;
+		return MT_END_NOMAP;
 	if (!m->pages) {
 		end = m->file ? MT_END_NOTABLE : MT_END_ANON;
 #if defined(UW_ARM64)
 		if (uw_at_sigreturn(u->pc))
-			end = uw_by_signal(u);
-		else
+			return uw_by_signal(u) ?: UW_GONE_ON;
 #endif
-			end = uw_by_record(u, end);
-	} else {
-		end = uw_find_rule(m, at - m->bias, &rule);
-		if (end == MT_END_ENTRY && u->exact)
-			end = MT_END_NOROW;
-#if defined(UW_ARM64)
-		if ((end || !rule) && uw_at_sigreturn(u->pc)) {
-			u->rec.end = uw_by_signal(u);
-			return u->rec.end;
-		}
-#endif
-		if (!end) {
-			r = uw_rule_at(rule);
-			end = r ? uw_by_rule(u, r) : MT_END_RULE;
-		}
+		return uw_by_record(u, end) ?: UW_GONE_ON;
 	}
-	u->rec.end = end;
-	return end;
+	end = uw_find_rule(m, at - m->bias, &rule);
+	if (end == MT_END_ENTRY && u->exact)
+		end = MT_END_NOROW;
+#if defined(UW_ARM64)
+	if ((end || !rule) && uw_at_sigreturn(u->pc))
+		return uw_by_signal(u) ?: UW_GONE_ON;
+#endif
+	if (end)
+		return end;
+	r = uw_rule_at(rule);
+	if (!r)
+		return MT_END_RULE;
+	memo->pc = key;
+	memo->frame = frame;
+	memo->gen = rule ? u->gen : 0;
+	memo->rule = *r;
+	return MT_END_NOT;
+}
+
+/*
+ * Note the frame at u->pc and go to its caller. Returns rec.end: why the stack
+ * ends here, or MT_END_NOT.
+ */
+static __always_inline int uw_step(struct mt_uw *u)
+{
+	__u32 depth = u->rec.n;
+	struct mt_uw_memo *memo;
+	__u64 key;
+	int end;
+
+	if (depth >= MT_UW_MAX_FRAMES || (u->limit && depth >= u->limit))
+		return u->rec.end = MT_END_DEEP;
+	memo = uw_memo(u, &key);
+	if (u->gen && memo->gen == u->gen && memo->pc == key) {
+		uw_note(u, memo->frame);
+	} else {
+		end = uw_search(u, memo, key);
+		if (end)
+			return u->rec.end = end == UW_GONE_ON ? MT_END_NOT : end;
+	}
+	return u->rec.end = uw_by_rule(u, &memo->rule);
 }
 
 #endif

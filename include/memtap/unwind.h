@@ -95,6 +95,7 @@ struct mt_uw_map {
 /* Where the mappings of a process are. Key: tgid in the initial namespace. */
 struct mt_uw_proc {
 	__u32 first, n;
+	__u32 gen; /* of what was read of a process: never the same twice; 0: partly old */
 	__u32 owner; /* of the mappings: the process, or the parent whose child it is */
 };
 
@@ -185,6 +186,29 @@ struct mt_stack {
 /* Programs that one of an event goes on to (kernels without bpf_loop): places in `uw_steps`. */
 enum mt_uw_step { MT_UW_STEP_WALK = 0, MT_UW_STEPS };
 
+/*
+ * What was found for an address by the last walks of a thread: a walk meets mostly
+ * the callers of the one before, and two searches a frame cost twice what reading
+ * it does.
+ */
+#define MT_UW_MEMO 128
+#define MT_UW_MEMO_SHIFT 7
+
+struct mt_uw_memo {
+	__u64 pc; /* with MT_UW_MEMO_EXACT */
+	__u64 frame;
+	__u32 gen; /* mt_uw_proc.gen of then */
+	struct mt_uw_rule rule;
+};
+#define MT_UW_MEMO_EXACT (1ULL << 63)
+
+/*
+ * The stack is read in blocks of so many bytes, from where it is wanted to the end of
+ * the block: a read costs 50 ns of checks whatever its size, and frames lie side by
+ * side. Not across pages: one that is not there costs a fault.
+ */
+#define MT_UW_WINDOW 4096U
+
 /* The walk of one stack. */
 struct mt_uw {
 	__u64 pc, sp, fp, lr;
@@ -200,12 +224,16 @@ struct mt_uw {
 	__u8 copy; /* its stack is copied */
 	__u8 once; /* no other event has this stack */
 	__u8 pad;
-	__u64 trampoline; /* of return probes in this process; 0 = none */
-	__u64 replaced; /* struct return_instance: the innermost that is not passed yet */
-	__u64 returns; /* struct return_instance: the innermost */
-	__u64 words[MT_COPY_WORDS];
+	__u32 gen; /* 0: nothing is remembered */
+	__u32 pad2;
+	__u64 slot; /* where pc was read from: the stack (x86-64), sp at the entry (aarch64) */
+	__u64 words[MT_COPY_WORDS]; /* above the last frame */
+	__u64 window_at; /* address of the first word in the window */
+	__u64 window_size; /* bytes; 0: it is empty */
+	__u64 window[MT_UW_WINDOW / 8];
 	struct mt_stack rec; /* what is sent: with the frames right behind it */
 	__u64 frames[MT_UW_MAX_FRAMES];
+	struct mt_uw_memo memo[MT_UW_MEMO];
 };
 
 _Static_assert(sizeof(struct mt_stack) == 56, "wire stack");
@@ -215,5 +243,6 @@ _Static_assert(sizeof(struct mt_uw_row) == 4, "row");
 _Static_assert(sizeof(struct mt_uw_page) == 8, "page");
 _Static_assert(sizeof(struct mt_uw_rule) == 20, "rule");
 _Static_assert(sizeof(struct mt_uw_map) == 40, "map");
+_Static_assert(sizeof(struct mt_uw_memo) == 40, "memo");
 
 #endif

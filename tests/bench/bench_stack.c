@@ -26,7 +26,8 @@ void bench_stack_site(void);
 #ifdef __x86_64__
 __asm__(".text\n.p2align 4\n.globl bench_stack_site\n.type bench_stack_site, @function\n"
 	"bench_stack_site:\n.cfi_startproc\npush %rbp\n.cfi_adjust_cfa_offset 8\npop %rbp\n"
-	".cfi_adjust_cfa_offset -8\nret\n.cfi_endproc\n.size bench_stack_site, . - bench_stack_site\n");
+	".cfi_adjust_cfa_offset -8\nret\n.cfi_endproc\n.size bench_stack_site, . - "
+	"bench_stack_site\n");
 #else
 __asm__(".text\n.p2align 4\n.globl bench_stack_site\n.type bench_stack_site, %function\n"
 	"bench_stack_site:\n.cfi_startproc\nb 1f\n1: ret\n.cfi_endproc\n"
@@ -69,8 +70,8 @@ static void target(int from, int to, int calls)
 
 static const int depths[] = { 1, 10, 20, 50, 100 };
 
-static int measure(pid_t pid, int to, int from, const char *name,
-		   const struct bpf_program *prog, size_t off, int rounds)
+static int measure(pid_t pid, int to, int from, const char *name, const struct bpf_program *prog,
+		   size_t off, int rounds)
 {
 	struct bpf_link *link = NULL;
 	size_t i;
@@ -157,15 +158,19 @@ int main(int argc, char **argv)
 	if (!err)
 		err = measure(pid, to[1], from[0], "no probe", NULL, off, rounds);
 	if (!err)
-		err = measure(pid, to[1], from[0], "empty program", skel->progs.nothing, off, rounds);
+		err = measure(pid, to[1], from[0], "empty program", skel->progs.nothing, off,
+			      rounds);
 	if (!err)
-		err = measure(pid, to[1], from[0], "frame pointers", skel->progs.by_fp, off, rounds);
+		err = measure(pid, to[1], from[0], "frame pointers", skel->progs.by_fp, off,
+			      rounds);
 	if (!err)
 		err = measure(pid, to[1], from[0], "rows", skel->progs.take, off, rounds);
 	if (!err)
-		err = measure(pid, to[1], from[0], "rows, no loop", tail->progs.take_here, off, rounds);
+		err = measure(pid, to[1], from[0], "rows, no loop", tail->progs.take_here, off,
+			      rounds);
 	if (!err)
-		err = measure(pid, to[1], from[0], "rows, tail call", tail->progs.take_tail, off, rounds);
+		err = measure(pid, to[1], from[0], "rows, tail call", tail->progs.take_tail, off,
+			      rounds);
 	kill(reader, SIGKILL);
 	waitpid(reader, NULL, 0);
 	kill(pid, SIGKILL);

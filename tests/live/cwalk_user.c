@@ -10,6 +10,7 @@
 #include <sys/user.h>
 #include <sys/utsname.h>
 
+#define UW_NO_PEEK /* what a walk reads is stored */
 #include "../unit/unwind_test.h"
 #include "../unit/stack_words.h"
 
@@ -121,6 +122,7 @@ void cwalk_user__walk(const struct cwalk_regs *r, struct cwalk_frames *f)
 	u.exact = 1;
 	u.first = kernel.proc.first;
 	u.n = kernel.proc.n;
+	u.gen = kernel.proc.gen;
 	f->n = n_reads = n_looked = 0;
 	read_ahead(r->sp);
 	do {

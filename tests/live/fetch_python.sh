@@ -17,9 +17,12 @@ trap 'rm -rf "$work"' EXIT
 # shellcheck source=tests/kernels/fetch.sh
 . "$here/../kernels/fetch.sh"
 keep=$cache/$1-$2
-if [ ! -d "$keep/usr" ]; then
+# With what ctypes and NumPy need: an older folder of the cache has it not.
+if ! compgen -G "$keep/usr/lib/*/libffi.so.*" >/dev/null; then
+	rm -rf "${keep:?}/usr"
 	apt_for "$2" "$(dpkg --print-architecture)"
+	ffi=$(apt-cache "${apt_opts[@]}" search --names-only '^libffi[0-9]*$' | awk '{print $1}' | head -n 1)
 	keep_part usr "$keep" "python$1-minimal" "libpython$1-minimal" "libpython$1-stdlib" libc6 libgcc-s1 libexpat1 \
-		zlib1g
+		zlib1g "$ffi" libstdc++6
 fi
 echo "$keep"

@@ -10,7 +10,7 @@ import time
 import unittest
 
 from harness import LONG, LiveTest, built, sim
-from test_pystack import installed
+from interpreters import interpreters, numpy
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ADDRESS = re.compile(r'\[0x([0-9a-f]+)\]$')
@@ -53,9 +53,7 @@ def notes(path):
     return out
 
 
-class CallStack(LiveTest):
-    allocations = 2000
-
+class StackTest(LiveTest):
     def compare(self, result, path, python=None):
         """Rows of HAL memory of each thread, in order, against what it noted."""
         rows, truth = collections.defaultdict(list), notes(path)
@@ -83,11 +81,13 @@ class CallStack(LiveTest):
             self.fail(f'{dict(wrong)} of {n}: {example}')
         return n
 
-    def python(self, argv, env=None):
-        pynotes, pyframes = self.path('notes'), self.path('frames')
+
+class CallStack(StackTest):
+    def python(self, argv, number=2000, env=None):
+        pynotes, pyframes = self.path(self.number('notes')), self.path(self.number('frames'))
         t = self.start('python', [*argv, os.path.join(HERE, 'stacks_py.py'), built('tests', 'live', 'stackcall.so'),
-                                  library('libascend_hal.so'), library('libascendcl.so'), self.allocations, pynotes,
-                                  pyframes], env=env)
+                                  library('libascend_hal.so'), library('libascendcl.so'), number, pynotes, pyframes],
+                       env=env)
         t.until('up')
         rec = self.record('-p', t.pid, '--call-stack=c,python')
         t.line()
@@ -99,7 +99,7 @@ class CallStack(LiveTest):
                 tid, chain = json.loads(line)
                 python[tid].append(chain)
         n = self.compare(result, pynotes, python)
-        self.assertGreaterEqual(n, int(self.allocations))
+        self.assertGreaterEqual(n, number)
         s = result.summary['stacks']
         self.assertGreaterEqual(s['c_complete'], 2 * n)
         self.assertEqual((s['c_cut'], s['c_lost'], s['python_lost'], s['unknown_cells']), ({}, 0, 0, 0))
@@ -209,31 +209,41 @@ class CallStack(LiveTest):
         self.assertLess(late, 50)
         self.assertGreater(sum('in_new_program' in r['call_py'] for r in rows), 150)
 
-    def interpreter(self, minor):
-        found = installed(minor)
+    def interpreter(self, minor, **how):
+        found, why = interpreters(minor)
         if not found:
-            self.skipTest(f'no CPython 3.{minor} on this machine')
+            self.skipTest(f'no CPython 3.{minor}: {why}')
         for argv in found:
-            with self.subTest(argv[0]):
-                self.python(argv)
+            with self.subTest(argv):
+                yield self.python(argv, **how)
 
-    def test_python_here(self):
-        self.python([os.path.realpath(sys.executable)])
+    def with_numpy(self, minor):
+        site, why = numpy(minor)
+        if not site:
+            self.skipTest(why)
+        for said in self.interpreter(minor, number=10000, env={'PYTHONPATH': site}):
+            self.assertIn('with NumPy', said)
 
     def test_python38(self):
-        self.interpreter(8)
-
-    def test_python39(self):
-        self.interpreter(9)
+        list(self.interpreter(8))
 
     def test_python310(self):
-        self.interpreter(10)
+        list(self.interpreter(10))
 
     def test_python312(self):
-        self.interpreter(12)
+        list(self.interpreter(12))
 
-    def test_python313(self):
-        self.interpreter(13)
+    def test_python314(self):
+        list(self.interpreter(14))
+
+    def test_numpy39(self):
+        self.with_numpy(9)
+
+    def test_numpy311(self):
+        self.with_numpy(11)
+
+    def test_numpy313(self):
+        self.with_numpy(13)
 
 
 if __name__ == '__main__':

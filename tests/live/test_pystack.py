@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Python stacks read from outside equal those that the program itself sees, on every CPython to be had."""
-import glob
 import os
 import re
 import shutil
@@ -12,42 +11,13 @@ import unittest
 import frames
 import harness
 from harness import LiveTest, Process, built
+from interpreters import SUITES, fetched, installed, numpy
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# Releases that Debian has besides the one that this machine runs.
-SUITES = {8: None, 9: 'bullseye', 10: None, 11: None, 12: None, 13: 'trixie', 14: 'sid', 15: 'sid'}
 
 
 def pywalk():
     return built('tests', 'live', 'pywalk')
-
-
-def installed(minor):
-    """Interpreters of this machine: with a shared library, without, whoever installed them."""
-    name = f'python3.{minor}'
-    roots = [os.environ.get('PYENV_ROOT') or os.path.expanduser('~/.pyenv')]
-    found = [p for r in roots for p in sorted(glob.glob(f'{r}/versions/*/bin/{name}'))]
-    found += [p for d in ('/usr/bin', '/usr/local/bin', '/opt/*/bin') for p in sorted(glob.glob(f'{d}/{name}'))]
-    if sys.version_info[:2] == (3, minor):
-        found.append(os.path.realpath(sys.executable))
-    return list({os.path.realpath(p): [p] for p in found}.values())
-
-
-def fetched(minor):
-    """Another suite's, run by its own dynamic linker and C library: argv, or why not."""
-    if not SUITES[minor]:
-        return None, 'no suite of Debian has it'
-    done = subprocess.run([os.path.join(HERE, 'fetch_python.sh'), f'3.{minor}', SUITES[minor]],
-                          capture_output=True, text=True, timeout=300)
-    if done.returncode:
-        return None, (done.stderr.strip().splitlines() or ['it cannot be had'])[-1]
-    usr = done.stdout.strip() + '/usr'
-    linker = [p for p in glob.glob(usr + '/lib/**/ld-*', recursive=True) + glob.glob(usr + '/lib64/ld-*')
-              if re.search(r'/ld-(linux[^/]*\.so\.\d|\d\.\d+\.so)$', p) and os.path.exists(p)]
-    libs = ':'.join(sorted({os.path.dirname(p) for p in glob.glob(usr + '/lib/**/libc.so.6', recursive=True) +
-                            glob.glob(usr + '/lib/**/libz.so.1', recursive=True) +
-                            glob.glob(usr + '/lib/**/libexpat.so.1', recursive=True)}))
-    return ['env', f'PYTHONHOME={usr}', linker[0], '--library-path', libs, f'{usr}/bin/python3.{minor}'], None
 
 
 class Target(Process):
@@ -258,16 +228,11 @@ class OddTest(AtProbe):
     def test_numpy(self):
         """Python called back by C of NumPy; installed into a folder of the cache when it can be had."""
         python = self.any_python()
-        cache = os.environ.get('MEMTAP_CACHE') or os.path.expanduser('~/.cache/memtap')
-        version = subprocess.run([python, '-c', 'import sys; print("%d.%d" % sys.version_info[:2])'],
-                                 capture_output=True, text=True, check=True).stdout.strip()
-        site = os.path.join(cache, 'pythons', 'numpy-' + version)
-        if not os.path.isdir(site):
-            done = subprocess.run([python, '-m', 'pip', 'install', '-q', '--only-binary', ':all:', '--target',
-                                   site + '.new', 'numpy'], capture_output=True, text=True, timeout=280)
-            if done.returncode:
-                self.skipTest('numpy cannot be had: ' + (done.stderr.strip().splitlines() or ['?'])[-1])
-            os.rename(site + '.new', site)
+        minor = int(subprocess.run([python, '-c', 'import sys; print(sys.version_info[1])'],
+                                   capture_output=True, text=True, check=True).stdout)
+        site, why = numpy(minor)
+        if not site:
+            self.skipTest(why)
         t = self.run_probe([python], 'plain', 'numpy', 'numpy', env={'PYTHONPATH': site})
         self.assertGreaterEqual(len(t.marks()), 6)
 

@@ -30,6 +30,8 @@ static int uw_read(void *dst, uint32_t n, uint64_t addr)
 	return n ? -EFAULT : 0;
 }
 
+#define uw_peek uw_read
+
 static struct mt_uw_map *uw_map_at(uint32_t i)
 {
 	return i < now->n_maps ? &now->maps[i] : NULL;
@@ -51,7 +53,7 @@ static struct mt_uw_chunk *uw_chunk_at(uint32_t i)
 }
 
 /* Nobody has put a return probe on a stored stack. */
-#define uw_return(u, slot, pc) (pc)
+#define uw_replaced(u) 0
 
 #include "../../bpf/lib/unwind.bpf.h"
 

@@ -55,8 +55,8 @@ static void start_registers(struct mt_uw *u, pid_t tid)
 	u->sp = r.rsp;
 	u->fp = r.rbp;
 	memcpy(u->regs,
-	       (uint64_t[]){ r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10,
-			     r.r11, r.r12, r.r13, r.r14, r.r15, r.rip },
+	       (uint64_t[]){ r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9,
+			     r.r10, r.r11, r.r12, r.r13, r.r14, r.r15, r.rip },
 	       17 * sizeof(u->regs[0]));
 	u->regs_known = 1;
 #else
@@ -72,6 +72,7 @@ static void start_registers(struct mt_uw *u, pid_t tid)
 	u->exact = 1;
 	u->first = kernel.proc.first;
 	u->n = kernel.proc.n;
+	u->gen = kernel.proc.gen;
 }
 
 static void ours(pid_t tid, struct stack *s)
@@ -117,33 +118,27 @@ static void compare(Dwfl *dwfl, size_t *stacks, size_t *odd, size_t *deepest)
 		for (i = 0; i < a.n && i < b.n && a.pc[i] == b.pc[i]; i++)
 			;
 		++*stacks;
-		/* In the middle of swapcontext, whose description is wrong while it changes stacks. */
+		/* In the middle of swapcontext, whose description is wrong while it changes stacks.
+		 */
 		if (a.end != MT_END_ROOT && a.n == 1 && i == 1) {
 			++*odd;
 			goto next;
 		}
-		cr_expect(i == a.n && i == b.n, "frame %u of %u, %u of libdwfl: %#jx, %#jx (end %d)", i, a.n,
-			  b.n, (uintmax_t)a.pc[i], (uintmax_t)b.pc[i], a.end);
-		cr_expect(a.end == MT_END_ROOT || a.end == MT_END_ENTRY, "end %d after %u frames", a.end,
-			  a.n);
+		cr_expect(i == a.n && i == b.n,
+			  "frame %u of %u, %u of libdwfl: %#jx, %#jx (end %d)", i, a.n, b.n,
+			  (uintmax_t)a.pc[i], (uintmax_t)b.pc[i], a.end);
+		cr_expect(a.end == MT_END_ROOT || a.end == MT_END_ENTRY, "end %d after %u frames",
+			  a.end, a.n);
 		*deepest = *deepest > a.n ? *deepest : a.n;
-next:
+	next:
 		ptrace(PTRACE_DETACH, tid, 0, 0);
 	}
 	closedir(dir);
 }
 
-static void watch(const char *const argv[], size_t rounds, size_t least_deep)
+static void run(const char *const argv[])
 {
-	static char *path;
-	static const Dwfl_Callbacks cb = { .find_elf = dwfl_linux_proc_find_elf,
-					   .find_debuginfo = dwfl_standard_find_debuginfo,
-					   .debuginfo_path = &path };
-	const struct timespec ms = { .tv_nsec = 1000000 }, begin = { .tv_nsec = 700000000 };
-	struct unwind_store *s;
-	struct unwind_stats st;
-	size_t stacks = 0, odd = 0, deepest = 0, i;
-	Dwfl *dwfl;
+	const struct timespec begin = { .tv_nsec = 700000000 };
 
 	target = fork();
 	cr_assert_geq(target, 0);
@@ -152,6 +147,21 @@ static void watch(const char *const argv[], size_t rounds, size_t least_deep)
 		_exit(127);
 	}
 	nanosleep(&begin, NULL);
+}
+
+static void watch(const char *const argv[], size_t rounds, size_t least_deep, size_t tables)
+{
+	static char *path;
+	static const Dwfl_Callbacks cb = { .find_elf = dwfl_linux_proc_find_elf,
+					   .find_debuginfo = dwfl_standard_find_debuginfo,
+					   .debuginfo_path = &path };
+	const struct timespec ms = { .tv_nsec = 1000000 };
+	struct unwind_store *s;
+	struct unwind_stats st;
+	size_t stacks = 0, odd = 0, deepest = 0, i;
+	Dwfl *dwfl;
+
+	run(argv);
 	arrays__init();
 	read_memory = read_target;
 	cr_assert_eq(unwind_store__new(&to_arrays, 0, -1, &s), 0);
@@ -171,7 +181,7 @@ static void watch(const char *const argv[], size_t rounds, size_t least_deep)
 	cr_expect_leq(odd, stacks / 100, "%zu of %zu", odd, stacks);
 	cr_expect_geq(deepest, least_deep, "deepest %zu", deepest);
 	unwind_store__stats(s, &st);
-	cr_expect(st.tables >= 2 && st.rows > 1000 && !st.rules_lost && !st.no_room);
+	cr_expect(st.tables >= tables && st.rows > 1000 && !st.rules_lost && !st.no_room);
 	unwind_store__forget(s, target);
 	cr_expect(!kernel.has_proc);
 	unwind_store__free(s);
@@ -193,10 +203,69 @@ Test(unwind_live, python)
 		"    threading.Thread(target=deep, args=(i * 12,), daemon=True).start()\n"
 		"work()\n";
 
-	watch((const char *const[]){ "/usr/bin/python3", "-c", script, NULL }, 120, 25);
+	watch((const char *const[]){ "/usr/bin/python3", "-c", script, NULL }, 120, 25, 2);
 }
 
 Test(unwind_live, cxx)
 {
-	watch((const char *const[]){ STACKER, NULL }, 300, 12);
+	watch((const char *const[]){ STACKER, NULL }, 300, 12, 2);
+}
+
+/* All in one file, which the kernel maps by itself. */
+Test(unwind_live, static_pie)
+{
+	watch((const char *const[]){ STACKER_STATIC, NULL }, 200, 12, 1);
+}
+
+/* File that an address of the target is of. */
+static void file_at(uint64_t pc, char *out, size_t size)
+{
+	char path[64], line[512];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)target);
+	f = fopen(path, "re");
+	cr_assert(f);
+	*out = '\0';
+	while (fgets(line, sizeof(line), f)) {
+		unsigned long from, to;
+		const char *name = strchr(line, '/');
+
+		if (sscanf(line, "%lx-%lx", &from, &to) == 2 && pc >= from && pc < to && name)
+			snprintf(out, size, "%s", name);
+	}
+	fclose(f);
+}
+
+/*
+ * A limit: musl is built without .eh_frame, so that a stack ends, and says so, at the
+ * first function of it: the one that calls main.
+ */
+Test(unwind_live, musl)
+{
+	struct unwind_store *s;
+	struct stack a = { .n = 0 };
+	char file[512];
+	uint32_t i;
+
+	if (!*MUSL)
+		cr_skip_test("no musl-gcc here");
+	run((const char *const[]){ MUSL, NULL });
+	arrays__init();
+	read_memory = read_target;
+	cr_assert_eq(unwind_store__new(&to_arrays, 0, -1, &s), 0);
+	cr_assert_eq(unwind_store__process(s, target), 0);
+	cr_assert(stop(target));
+	ours(target, &a);
+	cr_expect_eq(a.n, 5, "%u frames", a.n);
+	for (i = 0; i < a.n; i++) {
+		file_at(a.pc[i], file, sizeof(file));
+		cr_expect_eq(!strstr(file, "-musl/") && !strstr(file, "ld-musl"), i < 4, "%u: %s",
+			     i, file);
+	}
+	cr_expect(a.end == MT_END_NOTABLE || a.end == MT_END_NOROW, "end %d", a.end);
+	kill(target, SIGKILL);
+	waitpid(target, NULL, 0);
+	unwind_store__free(s);
+	arrays__fini();
 }

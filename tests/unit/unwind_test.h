@@ -27,6 +27,16 @@ static inline int uw_read(void *dst, uint32_t n, uint64_t addr)
 	return read_memory(dst, n, addr);
 }
 
+/* Who notes what a walk needs has it read that only. */
+static inline int uw_peek(void *dst, uint32_t n, uint64_t addr)
+{
+#ifdef UW_NO_PEEK
+	return -EFAULT;
+#else
+	return read_memory(dst, n, addr);
+#endif
+}
+
 static inline struct mt_uw_map *uw_map_at(uint32_t i)
 {
 	return i < MT_UW_MAX_MAPS ? &kernel.maps[i] : NULL;
@@ -48,7 +58,7 @@ static inline struct mt_uw_chunk *uw_chunk_at(uint32_t i)
 }
 
 /* Nobody has put a return probe on a stack that is walked here. */
-#define uw_return(u, slot, pc) (pc)
+#define uw_replaced(u) 0
 
 #if defined(__aarch64__)
 #define UW_ARM64

@@ -131,6 +131,8 @@ static inline bool elf_image__spend(const struct elf_image *cimg, uint64_t n, ui
 /* Survive reads behind the end of a mapped file that was truncated: zeros instead. */
 void elf_guard__add(const void *p, size_t size);
 void elf_guard__del(const void *p);
+/* Address of a loaded section by its name, where the file still has its section headers. */
+bool elf_image__section(const struct elf_image *img, const char *name, uint64_t *vaddr);
 /* The PT_LOAD whose file-backed part holds vaddr; NULL if none. */
 const struct elf_seg *elf_image__seg(const struct elf_image *img, uint64_t vaddr);
 /* Bytes from an address to the end of its file-backed segment; *n = how many. */

@@ -122,6 +122,26 @@ static bool section(const struct elf_image *img, uint64_t i, Elf64_Shdr *sh)
 	       (sh->sh_offset <= img->size && sh->sh_size <= img->size - sh->sh_offset);
 }
 
+bool elf_image__section(const struct elf_image *img, const char *name, uint64_t *vaddr)
+{
+	uint64_t n = rd16(img->data + offsetof(Elf64_Ehdr, e_shnum)), i;
+	size_t len = strlen(name) + 1;
+	Elf64_Shdr sh, str;
+
+	if (!section(img, rd16(img->data + offsetof(Elf64_Ehdr, e_shstrndx)), &str) ||
+	    str.sh_type != SHT_STRTAB)
+		return false;
+	for (i = 0; i < n; i++) {
+		if (!section(img, i, &sh) || !(sh.sh_flags & SHF_ALLOC) ||
+		    sh.sh_name > str.sh_size || len > str.sh_size - sh.sh_name ||
+		    memcmp(img->data + str.sh_offset + sh.sh_name, name, len) != 0)
+			continue;
+		*vaddr = sh.sh_addr;
+		return true;
+	}
+	return false;
+}
+
 static int read_symtab(struct elf_image *img, size_t *cap)
 {
 	Elf64_Shdr sh = { 0 }, str = { 0 };

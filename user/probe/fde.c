@@ -292,6 +292,14 @@ static int walk_frames(const struct elf_image *img, uint64_t vaddr, struct found
 	return err;
 }
 
+/* Files without PT_GNU_EH_FRAME (musl-gcc's, many static ones): what the section headers say. */
+static int read_section(const struct elf_image *img, struct found_list *l)
+{
+	uint64_t vaddr;
+
+	return elf_image__section(img, ".eh_frame", &vaddr) ? walk_frames(img, vaddr, l) : -ENOENT;
+}
+
 static int read_table(const struct elf_image *img, struct found_list *l)
 {
 	const uint8_t *p = elf_image__at(img, img->eh_hdr, img->eh_hdr_size);
@@ -344,7 +352,7 @@ static int load_fdes(struct elf_image *img)
 	struct found_list l = { 0 };
 	bool sorted = true;
 	size_t i, n = 0;
-	int err = read_table(img, &l);
+	int err = img->eh_hdr_size ? read_table(img, &l) : read_section(img, &l);
 
 	if (img->over)
 		err = -E2BIG;

@@ -68,6 +68,9 @@ static void take_away(const struct stacks *s, const struct map_event *e)
 		} else {
 			m.end = m.start;
 			bpf_map_update_elem(u->maps, &at, &m, BPF_ANY);
+			/* What threads remember is old too. */
+			p.gen = 0;
+			bpf_map_update_elem(u->procs, &key, &p, BPF_EXIST);
 			return;
 		}
 	}

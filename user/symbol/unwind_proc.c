@@ -228,6 +228,9 @@ static int show(struct reading *r)
 	*p = (struct uproc){ r->pid, { to.first, to.n }, r->files, r->n_files };
 	r->files = NULL;
 	s->stats.maps += to.n;
+	if (!++s->gen)
+		s->gen = 1;
+	to.gen = s->gen;
 	for (i = 0; i < p->n_files; i++)
 		s->files[p->files[i] - 1]->procs++;
 	err = s->sink.maps(s->sink.ctx, to.first, r->maps, to.n);

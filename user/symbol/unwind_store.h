@@ -47,6 +47,7 @@ struct unwind_store {
 	struct unwind_stats stats;
 	int cache; /* folder, or -1 */
 	uint64_t clock; /* counts uses */
+	uint32_t gen; /* of the last mt_uw_proc */
 	uint64_t since; /* its value when the process was begun that is read */
 
 	struct ufile **files;
