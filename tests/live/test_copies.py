@@ -73,7 +73,12 @@ class Copies(LiveTest):
 
     def test_code(self):
         """Through code that nothing describes, where the program itself sees no further."""
-        result, _ = self.trace('code', 500)
+        for env in (None, {'MEMTAP_DISABLE': 'sleepable,session'}):
+            with self.subTest(env):
+                self.code(env)
+
+    def code(self, env):
+        result, _ = self.trace('code', 500, env=env)
         stacks = collections.Counter()
         for r in result.rows:
             if r['type'] == 'HAL' and r['event'] == 'MALLOC':
