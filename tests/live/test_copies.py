@@ -126,7 +126,9 @@ class Copies(LiveTest):
         path, n = self.path('notes'), 2000
         t = self.start('dl', [built(*DL), library('libascend_hal.so'), path, 'fork', n])
         t.until('up')
-        rec = self.record('-p', t.pid, '--call-stack=c,python', env={'MEMTAP_KEEP_MS': 300})
+        rec = self.record('-p', t.pid, '--call-stack=c,python', 
+                          # A sanitizer keeps what was freed.
+                          env={'MEMTAP_KEEP_MS': 300, 'ASAN_OPTIONS': 'quarantine_size_mb=1'})
         before = self.rss(rec.pid)
         t.line()
         t.until('done', limit=120)

@@ -23,7 +23,7 @@ static int files[256];
 static size_t n_maps;
 
 static struct stack_copy copy;
-static uint8_t bytes[MT_COPY_MAX + MT_COPY_PIECE];
+static _Alignas(8) uint8_t bytes[MT_COPY_MAX + MT_COPY_PIECE];
 static void *truth[MT_UW_MAX_FRAMES];
 static int n_truth;
 static size_t wanted = sizeof(bytes);
@@ -74,6 +74,24 @@ static void read_maps(void)
 	qsort(maps, n_maps, sizeof(*maps), by_start);
 }
 
+/* With a sanitizer backtrace() is its own, and stands in the list itself. */
+#ifdef __SANITIZE_ADDRESS__
+#define BEFORE 1
+#else
+#define BEFORE 0
+#endif
+
+/* Whole frames, of which a sanitizer lets nobody read what lies between variables. */
+__attribute__((no_sanitize_address, noinline)) static void copy_words(const void *from, size_t n)
+{
+	const volatile uint64_t *v = from;
+	uint64_t *to = (uint64_t *)(uintptr_t)bytes;
+	size_t i;
+
+	for (i = 0; i < n / 8; i++)
+		to[i] = v[i];
+}
+
 /* Our registers and stack, as a probe at this place would have them. */
 __attribute__((noinline)) static int note(unsigned long long unused)
 {
@@ -81,7 +99,8 @@ __attribute__((noinline)) static int note(unsigned long long unused)
 	uint64_t *r = (uint64_t *)copy.head.regs, sp;
 	char *top = (char *)__libc_stack_end;
 
-	n_truth = backtrace(truth, MT_UW_MAX_FRAMES);
+	n_truth = backtrace(truth, MT_UW_MAX_FRAMES) - BEFORE;
+	memmove(truth, truth + BEFORE, (size_t)n_truth * sizeof(*truth));
 	getcontext(&u);
 #if defined(__x86_64__)
 	static const int of[] = { REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI,
@@ -101,7 +120,7 @@ __attribute__((noinline)) static int note(unsigned long long unused)
 	copy.n = (size_t)(top - (char *)(uintptr_t)copy.from);
 	if (copy.n > wanted)
 		copy.n = wanted;
-	memcpy(bytes, (void *)(uintptr_t)copy.from, copy.n);
+	copy_words((void *)(uintptr_t)copy.from, copy.n);
 	copy.bytes = bytes;
 	return 0;
 }
