@@ -70,6 +70,10 @@ PROBE_ROWS = [  # case, what it is compared with
     ("emulated: HAL session, recorded", "emulated: empty session"),
     ("emulated: HAL entry and uretprobe, recorded", "emulated: empty entry and uretprobe"),
     ("emulated: HAL entry and ret site, recorded", "emulated: HAL session, recorded"),
+    ("emulated: PTA, recorded, with a stack of 20 frames", "emulated: PTA, recorded"),
+    ("emulated: PTA, recorded, with a stack of 60 frames", "emulated: PTA, recorded"),
+    ("emulated: HAL session, recorded, with a stack of 20 frames", "emulated: HAL session, recorded"),
+    ("stepped: PTA, recorded, with a stack of 20 frames", "stepped: PTA, recorded"),
 ]
 
 
@@ -259,8 +263,46 @@ def part_writer(opts, table):
                   f"rows into files, CPU time; {mbs} MB/s")
 
 
+def largest_libraries(n):
+    """The largest ELF files with code on this machine, each name once."""
+    cache = os.environ.get("MEMTAP_CACHE") or os.path.expanduser("~/.cache/memtap")
+    found = {}
+    for top in (os.path.join(cache, "real"), os.path.join(cache, "wheels"), "/usr/lib", "/usr/local/lib", "/opt"):
+        for where, _, files in os.walk(top):
+            for name in files:
+                path = os.path.join(where, name)
+                if ".so" not in name or os.path.islink(path):
+                    continue
+                size = os.path.getsize(path)
+                if size > 4 << 20 and size > found.get(name, (0, ""))[0]:
+                    found[name] = (size, path)
+    return [path for _, path in sorted(found.values(), reverse=True)[:n]]
+
+
+def part_tables(opts, table):
+    """Unwind tables of the ten largest libraries of this machine."""
+    got = {}
+    for path in largest_libraries(10):
+        for _ in range(1 if opts.quick else 3):
+            out = subprocess.run([os.path.join(opts.build, "tests", "bench", "bench-tables"), path],
+                                 check=True, text=True, stdout=subprocess.PIPE).stdout
+            for line in out.splitlines():
+                lib, what, value = line.split("\t")
+                got.setdefault(lib, {}).setdefault(what, []).append(float(value))
+    total = {"rows": 0, "table MiB": 0, "build ms": 0}
+    for lib, x in got.items():
+        m = {k: statistics.median(v) for k, v in x.items()}
+        for k in total:
+            total[k] += m[k]
+        table.add(f"unwind table of {lib}, {m['file MiB']:.0f} MiB", f"{spread(x['build ms'], '.0f')} ms",
+                  f"{m['rows'] / 1e6:.2f} M rows, {m['rules']:.0f} rules, {m['table MiB']:.1f} MiB",
+                  "made from .eh_frame, CPU time, by the thread that makes tables")
+    table.add("… all of these", f"{total['build ms']:.0f} ms",
+              f"{total['rows'] / 1e6:.2f} M rows, {total['table MiB']:.1f} MiB", "")
+
+
 PARTS = {"probe": part_probe, "attach": part_attach, "memory": part_memory, "loader": part_loader,
-         "record": part_record, "loss": part_loss, "real": part_real, "names": part_names,
+         "record": part_record, "loss": part_loss, "real": part_real, "names": part_names, "tables": part_tables,
          "writer": part_writer}
 
 

@@ -64,12 +64,13 @@ int spans__give(struct spans *s, uint32_t first, uint32_t n)
 		return 0;
 	}
 	if (s->n == s->cap) {
-		void *more = realloc(s->free, 2 * s->cap * sizeof(*s->free));
+		uint32_t cap = s->cap ? 2 * s->cap : 16;
+		void *more = realloc(s->free, cap * sizeof(*s->free));
 
 		if (!more)
 			return -ENOMEM;
 		s->free = more;
-		s->cap *= 2;
+		s->cap = cap;
 	}
 	memmove(s->free + i + 1, s->free + i, (s->n++ - i) * sizeof(*s->free));
 	s->free[i] = (struct span){ first, n };

@@ -481,7 +481,8 @@ void stacks__retry(struct stacks *s, uint64_t now)
 		/* An interpreter starts in milliseconds or never; it may be loaded just now. */
 		if (p->why == MT_PY_NO_INTERPRETER && p->tries > 5)
 			continue;
-		p->next_try = now + (RETRY_NS << MT_MIN(p->tries++, 8u));
+		p->next_try = now + (RETRY_NS << MT_MIN(p->tries, 8u));
+		p->tries++;
 		stacks__ask(s, &s->queue, p->pid);
 	}
 	pthread_mutex_unlock(&s->lock);

@@ -72,7 +72,7 @@ static void name_of(const uint8_t *id, size_t id_len, char name[2 * BUILD_ID_MAX
 
 	for (i = 0; i < id_len; i++)
 		sprintf(name + 2 * i, "%02x", id[i]);
-	strcpy(name + 2 * id_len, ".rows");
+	memcpy(name + 2 * id_len, ".rows", sizeof(".rows"));
 }
 
 static int read_all(int fd, void *p, size_t n)
@@ -137,9 +137,9 @@ static int load(int fd, const uint8_t *id, size_t id_len, struct unwind_table **
 	t->n_rules = h.n_rules;
 	t->n_other = h.n_other;
 	t->n_crowded = h.n_crowded;
-	t->pages = malloc(h.n_pages * sizeof(*t->pages) + 1);
-	t->rows = malloc(h.n_rows * sizeof(*t->rows) + 1);
-	t->rules = malloc(h.n_rules * sizeof(*t->rules));
+	t->pages = calloc((size_t)h.n_pages + 1, sizeof(*t->pages));
+	t->rows = calloc((size_t)h.n_rows + 1, sizeof(*t->rows));
+	t->rules = calloc(h.n_rules, sizeof(*t->rules));
 	err = t->pages && t->rows && t->rules ? 0 : -ENOMEM;
 	if (!err)
 		err = read_all(fd, t->pages, h.n_pages * sizeof(*t->pages));
