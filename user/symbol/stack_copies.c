@@ -142,6 +142,12 @@ static uint64_t frame_of(const struct copy_space *sp, const struct copy_frame *f
 	return f->exact ? v | MT_FRAME_EXACT : v;
 }
 
+/* Is it known what was mapped then? Before, a stack would be walked by what was there earlier. */
+static bool is_known(const struct stacks *s, const struct pending_copy *p)
+{
+	return !s->watch || __atomic_load_n(&s->heard, __ATOMIC_ACQUIRE) > p->c.head.h.time;
+}
+
 /* With the lock held. */
 static void mend(struct stacks *s, struct pending_copy *p)
 {
@@ -155,6 +161,10 @@ static void mend(struct stacks *s, struct pending_copy *p)
 
 	if (!k || k->placed)
 		return;
+	if (!is_known(s, p) || s->notices.n) {
+		s->copies.failed++;
+		return;
+	}
 	if (s->opts.c_depth)
 		max = MT_MIN(max, s->opts.c_depth);
 	sp = space_of(s, &p->c.head.h);
@@ -226,8 +236,9 @@ void stack_copies__wanted(struct stacks *s, uint64_t hash)
 bool stack_copies__young(const struct stacks *s, uint64_t hash)
 {
 	const struct pending_copy *p = hash ? find(s, hash) : NULL;
+	uint64_t age = p ? clock__boot() - p->c.head.h.time : UINT64_MAX;
 
-	return p && clock__boot() - p->c.head.h.time < PATIENCE_NS;
+	return age < PATIENCE_NS && (age < SETTLE_NS || s->busy || !is_known(s, p));
 }
 
 void stack_copies__settle(struct stacks *s, bool all)
@@ -238,7 +249,8 @@ void stack_copies__settle(struct stacks *s, bool all)
 	pthread_mutex_lock(&s->lock);
 	while ((p = s->copies.first)) {
 		age = began - MT_MIN(began, p->c.head.h.time);
-		if (p->hash && !all && (age < SETTLE_NS || (s->busy && age < PATIENCE_NS)))
+		if (p->hash && !all &&
+		    (age < SETTLE_NS || ((s->busy || !is_known(s, p)) && age < PATIENCE_NS)))
 			break;
 		if (p->hash) {
 			mend(s, p);

@@ -176,13 +176,16 @@ static void *run(void *arg)
 	struct pollfd fds[] = { { .fd = w->stop, .events = POLLIN },
 				{ .fd = mapwatch__fd(w->watch), .events = POLLIN } };
 	struct map_gap gap;
+	uint64_t now;
 
 	thread__nice(-10);
 	/* A ring that was full when it came into the set wakes nobody any more. */
-	while (poll(fds, MT_ARRAY_SIZE(fds), 100) >= 0 || errno == EINTR) {
+	while (poll(fds, MT_ARRAY_SIZE(fds), 20) >= 0 || errno == EINTR) {
 		if (fds[0].revents)
 			break;
+		now = clock__boot();
 		mapwatch__read(w->watch, on_map, w->stacks, &gap);
+		__atomic_store_n(&w->stacks->heard, now, __ATOMIC_RELEASE);
 		if (gap.missing)
 			on_gap(w->stacks);
 	}

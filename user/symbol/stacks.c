@@ -13,7 +13,6 @@
 /* An event is handed out 0.8 s after it happened: names may be waited for that long. */
 #define PATIENCE_NS 700000000ULL
 #define RETRY_NS 200000000ULL
-#define LAST_MS 300
 #define SWEEP_NS 500000000ULL
 
 /* ---- the sink: to the kernel, and what we keep of it ---- */
@@ -347,8 +346,8 @@ void stacks__cells(struct stacks *s, uint32_t tgid, uint32_t start, uint64_t tim
 	if (s->text_bytes > TEXTS_MAX)
 		forget_texts(s);
 	/* At the end of a recording the last events are younger than what is read for them. */
-	if (stack_copies__young(s, refs->c))
-		stacks__wait(s, LAST_MS);
+	while (stack_copies__young(s, refs->c))
+		usleep(10000);
 	pthread_mutex_lock(&s->lock);
 	p = stacks__proc(s, tgid, start, time);
 	if (s->opts.python)
