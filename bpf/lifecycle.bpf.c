@@ -149,3 +149,23 @@ int life_exit(struct bpf_raw_tracepoint_args *ctx)
 	life_emit(task, MT_REC_EXIT, tgid, start, 0, BPF_CORE_READ(task, exit_code));
 	return 0;
 }
+
+#ifdef MT_WITH_STACKS
+/*
+ * A place for a new mapping (5.7): what was there before is gone. Where this cannot be had
+ * mappings are as new as the last notice of one.
+ */
+SEC("raw_tp/vm_unmapped_area")
+int life_map(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct vm_unmapped_area_info *info = (void *)ctx->args[1];
+	__u64 start = ctx->args[0];
+	struct mt_cfg *c = cfg_get();
+
+	if (!c || start & 0xfff) /* an error */
+		return 0;
+	procs__mapped(task_tgid((void *)bpf_get_current_task(), c), start,
+		      start + BPF_CORE_READ(info, length));
+	return 0;
+}
+#endif

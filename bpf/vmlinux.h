@@ -93,6 +93,11 @@ struct mm_struct {
 	struct uprobes_state uprobes_state;
 };
 
+/* include/linux/mm.h */
+struct vm_unmapped_area_info {
+	unsigned long length;
+};
+
 /* include/linux/uprobes.h */
 struct return_instance {
 	unsigned long func, stack, orig_ret_vaddr;

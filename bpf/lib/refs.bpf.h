@@ -329,6 +329,9 @@ static __always_inline void procs__fork(__u32 parent, __u32 child)
 		bpf_map_update_elem(&py_procs, &child, py, BPF_ANY);
 }
 
+/* Something new is mapped, at a place where there may have been code. */
+#define procs__mapped uw_mapped_over
+
 /* A new program: nothing is known of it. */
 static __always_inline void procs__exec(__u32 tgid)
 {

@@ -18,6 +18,13 @@ struct {
 	__type(value, struct mt_uw);
 } uw_walks SEC(".maps");
 
+static __always_inline struct mt_uw *uw_here(void)
+{
+	return bpf_task_storage_get(&uw_walks, bpf_get_current_task_btf(), 0, 0);
+}
+
+#include "stack_copy.bpf.h"
+
 static long uw_one(__u32 i, struct mt_uw **u)
 {
 	return uw_step(*u) != MT_END_NOT;
@@ -31,7 +38,7 @@ static long uw_one(__u32 i, struct mt_uw **u)
  */
 __noinline int uw_walk(int unused)
 {
-	struct mt_uw *u = bpf_task_storage_get(&uw_walks, bpf_get_current_task_btf(), 0, 0);
+	struct mt_uw *u = uw_here();
 	struct mt_uw_proc *proc;
 	__u32 tgid;
 
@@ -52,9 +59,7 @@ __noinline int uw_walk(int unused)
 		uw_step(u);
 		u->rec.end = MT_END_NOPROC;
 	}
-	/* The same frames may be all that there is, or all that could be read. */
-	uw_hash(u, u->rec.end);
-	uw_send(u);
+	uw_finish(u);
 	return 0;
 }
 

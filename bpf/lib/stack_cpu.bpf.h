@@ -35,6 +35,8 @@ static __always_inline struct mt_uw *uw_here(void)
 	return bpf_map_lookup_elem(&uw_cpu, &zero);
 }
 
+#include "stack_copy.bpf.h"
+
 /* No arguments: before 5.13 they can be but numbers, so the place is looked up again. */
 __attribute__((noinline)) int uw_frame(void)
 {
@@ -68,8 +70,7 @@ __attribute__((noinline)) int uw_frames(void)
 		uw_frame();
 		u->rec.end = MT_END_NOPROC;
 	}
-	uw_hash(u, u->rec.end);
-	uw_send(u);
+	uw_finish(u);
 	return 0;
 }
 

@@ -55,6 +55,14 @@ struct {
 	__type(value, struct mt_uw_proc);
 } uw_procs SEC(".maps");
 
+/* How often something took the place of code: what is read of a process meanwhile may be old. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, __u32);
+	__type(value, __u64);
+} uw_changes SEC(".maps");
+
 /* Stacks that the reader has been given: first half of the hash -> second half. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -152,6 +160,80 @@ static __always_inline int uw_replaced(struct mt_uw *u)
 #endif
 #include "unwind.bpf.h"
 
+/* Where the stack pointer is in mt_uw.regs. */
+#if defined(__TARGET_ARCH_x86)
+#define UW_REG_SP 7
+#else
+#define UW_REG_SP 31
+#endif
+
+#define UW_REPLACED 16 /* mappings that one takes the place of: a library's are one or two */
+
+/* The first mapping of a process that begins at an address or above. */
+static __always_inline __u32 uw_first_from(const struct mt_uw_proc *proc, __u64 addr)
+{
+	__u32 lo = 0, hi = proc->n, i;
+
+	UW_LOOP
+	for (i = 0; i <= MT_UW_MAPS_SHIFT; i++) {
+		__u32 mid = lo + (hi - lo) / 2;
+		struct mt_uw_map *m;
+
+		if (lo >= hi)
+			break;
+		m = uw_map_at(proc->first + mid);
+		if (!m)
+			break;
+		if (m->start >= addr)
+			hi = mid;
+		else
+			lo = mid + 1;
+	}
+	return lo;
+}
+
+/*
+ * Another library may be put in the place of one that is closed at once: its stacks must not be
+ * walked by the rows of that one.
+ */
+static __always_inline void uw_mapped_over(__u32 tgid, __u64 start, __u64 end)
+{
+	struct mt_uw_proc *proc = bpf_map_lookup_elem(&uw_procs, &tgid);
+	__u32 at, i, found = 0;
+	__u64 *count, one = 1;
+
+	if (!proc)
+		return;
+	at = uw_first_from(proc, start);
+	at = at ? at - 1 : 0; /* which may reach into it */
+	UW_LOOP
+	for (i = 0; i < UW_REPLACED; i++, at++) {
+		struct mt_uw_map *m;
+
+		if (at >= proc->n)
+			break;
+		m = uw_map_at(proc->first + at);
+		if (!m || m->start >= end)
+			break;
+		if (m->end <= start || m->end == m->start)
+			continue;
+		found = 1;
+		if (proc->owner == tgid)
+			m->end = m->start;
+	}
+	if (!found)
+		return;
+	proc->gen = 0; /* what threads remember of it is old too */
+	/* A child's parent still has it. */
+	if (proc->owner != tgid)
+		bpf_map_delete_elem(&uw_procs, &tgid);
+	count = bpf_map_lookup_elem(&uw_changes, &tgid);
+	if (count)
+		__sync_fetch_and_add(count, 1);
+	else
+		bpf_map_update_elem(&uw_changes, &tgid, &one, BPF_ANY);
+}
+
 static __always_inline void uw_count(__u32 end)
 {
 	__u64 *n = bpf_map_lookup_elem(&uw_ends, &end);
@@ -159,6 +241,25 @@ static __always_inline void uw_count(__u32 end)
 	if (n)
 		__sync_fetch_and_add(n, 1);
 }
+
+/* The verifier wants the context read at constant offsets: no loop. */
+#define A64_REG(to, r, i) (to)[i] = (r)->regs[i]
+#define A64_4REGS(to, r, i)      \
+	A64_REG(to, r, i);       \
+	A64_REG(to, r, (i) + 1); \
+	A64_REG(to, r, (i) + 2); \
+	A64_REG(to, r, (i) + 3)
+#define A64_REGS(to, r)       \
+	A64_4REGS(to, r, 0);  \
+	A64_4REGS(to, r, 4);  \
+	A64_4REGS(to, r, 8);  \
+	A64_4REGS(to, r, 12); \
+	A64_4REGS(to, r, 16); \
+	A64_4REGS(to, r, 20); \
+	A64_4REGS(to, r, 24); \
+	A64_REG(to, r, 28);   \
+	A64_REG(to, r, 29);   \
+	A64_REG(to, r, 30)
 
 static __always_inline void uw_start(struct mt_uw *u, struct pt_regs *ctx)
 {
@@ -172,6 +273,8 @@ static __always_inline void uw_start(struct mt_uw *u, struct pt_regs *ctx)
 	u->regs[3] = ctx->bx;
 	u->regs[4] = ctx->si;
 	u->regs[5] = ctx->di;
+	u->regs[6] = ctx->bp;
+	u->regs[7] = ctx->sp;
 	u->regs[8] = ctx->r8;
 	u->regs[9] = ctx->r9;
 	u->regs[10] = ctx->r10;
@@ -180,10 +283,14 @@ static __always_inline void uw_start(struct mt_uw *u, struct pt_regs *ctx)
 	u->regs[13] = ctx->r13;
 	u->regs[14] = ctx->r14;
 	u->regs[15] = ctx->r15;
+	u->regs[16] = ctx->ip;
 	u->regs_known = 1;
 #else
 	const volatile struct user_pt_regs *r = (const void *)ctx;
 
+	A64_REGS(u->regs, r);
+	u->regs[31] = r->sp;
+	u->regs[32] = r->pc;
 	u->pc = r->pc;
 	u->sp = r->sp;
 	u->fp = r->regs[29];
@@ -202,9 +309,11 @@ static __always_inline void uw_start(struct mt_uw *u, struct pt_regs *ctx)
 	u->rec.hash[0] = u->rec.hash[1] = 0;
 }
 
-/* To the reader: the frames only when it does not have them; nothing at all then unless u->always.
+/*
+ * To the reader: the frames only when it does not have them; nothing at all then unless
+ * u->always. 1: with the frames.
  */
-static __always_inline void uw_send(struct mt_uw *u)
+static __always_inline int uw_send(struct mt_uw *u)
 {
 	__u64 *known = bpf_map_lookup_elem(&uw_known, &u->rec.hash[0]);
 	__u32 n = u->rec.n, size = sizeof(u->rec);
@@ -212,7 +321,7 @@ static __always_inline void uw_send(struct mt_uw *u)
 	u->rec.with = !known || *known != u->rec.hash[1];
 	if (!u->rec.with && !u->always) {
 		uw_count(u->rec.end);
-		return;
+		return 0;
 	}
 	if (u->rec.with) {
 		if (n > MT_UW_MAX_FRAMES)
@@ -222,11 +331,12 @@ static __always_inline void uw_send(struct mt_uw *u)
 	u->rec.h.size = size;
 	if (bpf_ringbuf_output(&events, &u->rec, size, BPF_RB_NO_WAKEUP)) {
 		uw_count(MT_END_NOT);
-		return;
+		return 0;
 	}
 	uw_count(u->rec.end);
-	if (u->rec.with)
+	if (u->rec.with && !u->once)
 		bpf_map_update_elem(&uw_known, &u->rec.hash[0], &u->rec.hash[1], BPF_ANY);
+	return u->rec.with;
 }
 
 #endif

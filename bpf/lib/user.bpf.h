@@ -42,9 +42,11 @@ static __always_inline int user_read(void *dst, __u32 n, __u64 addr)
 
 	if (!bpf_probe_read_user(dst, n, p))
 		return 0;
+#ifndef MT_NO_SLEEP
 	/* The page may just not be resident: only a program that may sleep can tell. */
 	if (patch_mode() & MT_MODE_SLEEPABLE)
 		return bpf_copy_from_user(dst, n, p);
+#endif
 	return -14; /* EFAULT */
 }
 
@@ -64,17 +66,17 @@ static __always_inline long user_str(char *dst, __u32 n, __u64 addr)
 {
 	const char *p = (const char *)addr;
 	long r = bpf_probe_read_user_str(dst, n, p);
+#ifndef MT_NO_SLEEP
 	char c;
 
-	if (r >= 0)
-		return r;
-	if (patch_mode() & MT_MODE_SLEEPABLE) {
+	if (r < 0 && (patch_mode() & MT_MODE_SLEEPABLE)) {
 		/* Fault in the page it starts on and, if there is one, the next. */
 		if (bpf_copy_from_user(&c, 1, p))
 			return r;
 		(void)bpf_copy_from_user(&c, 1, p + n - 1);
 		return bpf_probe_read_user_str(dst, n, p);
 	}
+#endif
 	return r;
 }
 

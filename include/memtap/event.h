@@ -42,6 +42,8 @@ enum mt_rec {
 	/* Stacks, when the reader does not have them yet: not events, of neither ring's account. */
 	MT_REC_STACK = 6,  /* struct mt_stack (memtap/unwind.h) */
 	MT_REC_PYSTACK = 7, /* struct mt_pywalk (memtap/python.h) */
+	MT_REC_COPY = 8,   /* struct mt_copy (memtap/unwind.h): of a stack that was cut */
+	MT_REC_COPY_PIECE = 9, /* struct mt_copy_piece */
 };
 
 /* a0 of a HAL call that failed: 1 = out of memory outside of any allocation call of acl or rt. */
@@ -278,7 +280,8 @@ struct mt_cfg {
 	__u64 wake_bytes;   /* wake the reader when this much waits in the ring */
 	__u32 stacks;       /* MT_STACKS_* */
 	__u32 c_frames, py_frames; /* of which so many at most, the innermost */
-	__u32 pad;
+	__u32 stack_bytes;  /* copied of a stack whose walk is cut; 0: none is */
+	__u64 copy_rate;    /* bytes of copies a second of a process, and half of those of all */
 };
 
 #define MT_STACKS_C  0x1

@@ -95,8 +95,8 @@ struct mt_uw_map {
 /* Where the mappings of a process are. Key: tgid in the initial namespace. */
 struct mt_uw_proc {
 	__u32 first, n;
-	__u32 gen; /* of what was read of a process: never the same twice, never 0 */
-	__u32 pad;
+	__u32 gen; /* of what was read of a process: never the same twice; 0: partly old */
+	__u32 owner; /* of the mappings: the process, or the parent whose child it is */
 };
 
 #define MT_UW_MAPS_SHIFT 12 /* mappings of a process that are looked at: 4096 */
@@ -132,6 +132,42 @@ enum mt_uw_end {
 	MT_END_NOPROC, /* the mappings of the process are not there (yet) */
 	MT_END_ROOM, /* no place to walk it: no storage for the thread */
 	MT_END_MAX
+};
+
+/*
+ * The copy of a stack that is cut (bpf/lib/stack_copy.bpf.h), behind its definition: the
+ * registers of the first frame, and which return addresses a return probe has replaced;
+ * then pages of the stack, one a record, from the one with the stack pointer upwards.
+ */
+#define MT_COPY_PIECE 4096
+#define MT_COPY_MAX 65536 /* bytes, and one page more */
+#define MT_COPY_RETURNS 16
+#define MT_COPY_WORDS 16
+#define MT_UW_REGS 33 /* x86-64: 17 by DWARF number, the last one is pc; aarch64: x0 to x30, sp, pc */
+
+struct mt_copy {
+	struct mt_hdr h;
+	__u64 hash[2]; /* of the stack */
+	__u64 trampoline; /* of return probes; 0 = none is open */
+	__u64 regs[MT_UW_REGS];
+	struct {
+		__u64 slot, orig; /* stack pointer at the entry, return address */
+	} returns[MT_COPY_RETURNS]; /* the innermost first */
+};
+
+struct mt_copy_piece {
+	struct mt_hdr h;
+	__u64 hash[2];
+	__u64 addr; /* of the first byte, a multiple of MT_COPY_PIECE */
+	__u8 bytes[MT_COPY_PIECE];
+};
+
+/* What became of stacks that could be copied. */
+enum mt_copy_count {
+	MT_COPY_TAKEN = 0,
+	MT_COPY_BUDGET, /* more than a process, or all, may have */
+	MT_COPY_RING, /* too much waits in the ring, or it is full */
+	MT_COPY_COUNTS
 };
 
 /*
@@ -176,7 +212,7 @@ struct mt_uw_memo {
 /* The walk of one stack. */
 struct mt_uw {
 	__u64 pc, sp, fp, lr;
-	__u64 regs[17]; /* of the first frame, by DWARF number (x86-64) */
+	__u64 regs[MT_UW_REGS]; /* of the first frame */
 	__u32 first, n; /* mappings of the process */
 	__u32 map; /* index of the one met last, + 1 */
 	__u32 limit; /* frames asked for, 0 = all */
@@ -185,10 +221,13 @@ struct mt_uw {
 	__u8 fp_lost;
 	__u8 always; /* a record also for a stack that the reader has */
 	__u8 sp_lost; /* aarch64: sp is a lower bound */
-	__u8 pad[3];
+	__u8 copy; /* its stack is copied */
+	__u8 once; /* no other event has this stack */
+	__u8 pad;
 	__u32 gen; /* 0: nothing is remembered */
 	__u32 pad2;
 	__u64 slot; /* where pc was read from: the stack (x86-64), sp at the entry (aarch64) */
+	__u64 words[MT_COPY_WORDS]; /* above the last frame */
 	__u64 window_at; /* address of the first word in the window */
 	__u64 window_size; /* bytes; 0: it is empty */
 	__u64 window[MT_UW_WINDOW / 8];
@@ -198,6 +237,8 @@ struct mt_uw {
 };
 
 _Static_assert(sizeof(struct mt_stack) == 56, "wire stack");
+_Static_assert(sizeof(struct mt_copy) == 576, "wire copy");
+_Static_assert(sizeof(struct mt_copy_piece) == 4152, "wire copy piece");
 _Static_assert(sizeof(struct mt_uw_row) == 4, "row");
 _Static_assert(sizeof(struct mt_uw_page) == 8, "page");
 _Static_assert(sizeof(struct mt_uw_rule) == 20, "rule");

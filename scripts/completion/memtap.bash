@@ -20,12 +20,13 @@ _memtap()
 	--level) mapfile -t COMPREPLY < <(compgen -W '0 1 0,1' -- "$cur"); return ;;
 	--events) mapfile -t COMPREPLY < <(compgen -W 'alloc,free,launch alloc,free launch access' -- "$cur"); return ;;
 	--call-stack) mapfile -t COMPREPLY < <(compgen -W 'c python mixed c,python' -- "$cur"); return ;;
+	--stack-bytes) mapfile -t COMPREPLY < <(compgen -W '0 4K 16K 64K' -- "$cur"); return ;;
 	--debuginfod) mapfile -t COMPREPLY < <(compgen -W '10 60' -- "$cur"); return ;;
 	--device) mapfile -t COMPREPLY < <(compgen -W 'npu npu:0 cpu' -- "$cur"); return ;;
 	esac
 	case $cmd in
 	record) mapfile -t COMPREPLY < <(compgen -W '-p --pid -n --name -a --all --cgroup --no-follow -o --output
-		--data-format --order --timeline --summary-json --level --events --device --call-stack --lines --debuginfod -d --duration
+		--data-format --order --timeline --summary-json --level --events --device --call-stack --stack-bytes --lines --debuginfod -d --duration
 		--ring-size --strict -q --quiet -v --verbose -h --help --' -- "$cur") ;;
 	probes)
 		if [[ $cur == -* ]]; then

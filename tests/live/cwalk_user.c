@@ -115,7 +115,7 @@ void cwalk_user__walk(const struct cwalk_regs *r, struct cwalk_frames *f)
 	u.sp = r->sp;
 	u.fp = r->fp;
 	u.lr = r->lr;
-	memcpy(u.regs, r->more, sizeof(u.regs));
+	memcpy(u.regs, r->more, sizeof(r->more));
 #if !defined(UW_ARM64)
 	u.regs_known = 1;
 #endif

@@ -167,9 +167,9 @@ class CallStack(StackTest):
             self.assertEqual(self.cells(memory), self.cells(csv.of('MALLOC', 'FREE')))
 
     def test_mechanisms(self):
-        """Without sessions, without uprobe_multi."""
-        # Not sleepable alone: newer kernels refuse a function that could sleep where it is never reached.
-        for off in ('session', 'session,multi'):
+        """Without sessions, without uprobe_multi, with programs that may not sleep."""
+        # Newer kernels refuse a program with a function that could sleep, be it never reached.
+        for off in ('session', 'session,multi', 'sleepable', 'sleepable,session'):
             with self.subTest(off):
                 r = self.depth('--call-stack=c', env={'MEMTAP_DISABLE': off})
                 s = r.summary['stacks']

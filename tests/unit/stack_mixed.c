@@ -92,10 +92,12 @@ static const char *shown(const struct kept *c, const struct kept *python, enum s
 {
 	static char out[512];
 	char *to = out, *at, *save = NULL;
+	bool replaced;
 	size_t i = 0;
 
 	strbuf__reset(&s.sb);
-	cr_expect_eq(stack_mixed__cell(&s, &p, c, python, &s.sb), want);
+	cr_expect_eq(stack_mixed__cell(&s, &p, 0, c, python, &replaced, &s.sb), want);
+	cr_expect(!replaced);
 	strbuf__add(&s.sb, "", 1);
 	for (at = strtok_r(s.sb.data, "\n", &save); at; at = strtok_r(NULL, "\n", &save)) {
 		uint64_t addr;

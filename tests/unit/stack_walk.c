@@ -70,7 +70,7 @@ void WALK(const struct stack_case *c, struct case_walk *w)
 	u.sp = c->sp;
 	u.fp = c->fp;
 	u.lr = c->lr;
-	memcpy(u.regs, c->more, sizeof(u.regs));
+	memcpy(u.regs, c->more, sizeof(c->more));
 #if !defined(UW_ARM64)
 	u.regs_known = 1;
 #endif

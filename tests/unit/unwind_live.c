@@ -57,7 +57,7 @@ static void start_registers(struct mt_uw *u, pid_t tid)
 	memcpy(u->regs,
 	       (uint64_t[]){ r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9,
 			     r.r10, r.r11, r.r12, r.r13, r.r14, r.r15, r.rip },
-	       sizeof(u->regs));
+	       17 * sizeof(u->regs[0]));
 	u->regs_known = 1;
 #else
 	struct user_regs_struct r;

@@ -107,7 +107,7 @@ static bool is_life(unsigned int type)
 
 static bool is_stack(unsigned int type)
 {
-	return type == MT_REC_STACK || type == MT_REC_PYSTACK;
+	return type >= MT_REC_STACK && type <= MT_REC_COPY_PIECE;
 }
 
 /* With the lock held. */

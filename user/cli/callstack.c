@@ -11,6 +11,10 @@
 /* Frames of a stack when none are given: as many as there is room for. */
 #define ALL 0
 #define DEPTH_MAX 1000 /* of the vendor's option (msleaks.md 1.1) */
+/* What a process had is known for so long after its end. */
+#define KEEP_NS 10000000000ULL
+/* Bytes of stacks a second of a process: 2048 copies, which take 0.3 s to unwind. */
+#define COPY_RATE (32u << 20)
 /* A process with torch and CUDA has 8 M rows: 3 s. */
 #define TABLES_MS 20000
 
@@ -102,7 +106,9 @@ int callstack__open(struct session *s)
 				 .lines = c->lines,
 				 .c_depth = c->c_depth,
 				 .python_depth = c->python_depth,
+				 .keep_ns = KEEP_NS,
 				 .cache = -1 };
+	const char *keep = getenv("MEMTAP_KEEP_MS"); /* tests: forgets processes sooner */
 
 	if (!c->c && !c->python)
 		return 0;
@@ -111,6 +117,8 @@ int callstack__open(struct session *s)
 		s->no_stacks = why;
 		return 0;
 	}
+	if (keep)
+		o.keep_ns = strtoull(keep, NULL, 10) * 1000000;
 	o.maps.unwind.chunks = progs__map(s->progs, "uw_chunks");
 	o.maps.unwind.pages = progs__map(s->progs, "uw_pages");
 	o.maps.unwind.rules = progs__map(s->progs, "uw_rules");
@@ -118,12 +126,21 @@ int callstack__open(struct session *s)
 	o.maps.unwind.procs = progs__map(s->progs, "uw_procs");
 	o.maps.known = progs__map(s->progs, "uw_known");
 	o.maps.ends = progs__map(s->progs, "uw_ends");
+	o.maps.copies = progs__map(s->progs, "uw_copies");
+	o.maps.changes = progs__map(s->progs, "uw_changes");
+	o.maps.targets = s->targets_fd;
 	o.maps.py_procs = progs__map(s->progs, "py_procs");
 	o.maps.py_known = progs__map(s->progs, "py_known");
 	o.maps.py_ends = progs__map(s->progs, "py_ends");
 	if (c->c)
 		o.cache = open_cache();
 	s->cfg.stacks = (c->c ? MT_STACKS_C : 0) | (c->python ? MT_STACKS_PY : 0);
+	if (c->c && s->opts.stack_bytes) {
+		const char *rate = getenv("MEMTAP_COPY_RATE"); /* tests: makes it be exceeded */
+
+		s->cfg.stack_bytes = s->opts.stack_bytes;
+		s->cfg.copy_rate = rate ? strtoull(rate, NULL, 10) : COPY_RATE;
+	}
 	/* To be merged they must be whole. */
 	s->cfg.c_frames = c->c_depth && !c->mixed ? MT_MIN(c->c_depth, MT_UW_MAX_FRAMES)
 						  : MT_UW_MAX_FRAMES;
@@ -199,6 +216,8 @@ static void on_early(void *ctx, const void *rec, size_t size, bool late)
 	switch (h->type) {
 	case MT_REC_STACK:
 	case MT_REC_PYSTACK:
+	case MT_REC_COPY:
+	case MT_REC_COPY_PIECE:
 		if (s->stacks && stacks__define(s->stacks, rec, size))
 			s->stacks_bad++;
 		break;
@@ -222,7 +241,7 @@ void callstack__early(struct session *s)
 {
 	drain__early(s->drain, on_early, s);
 	if (s->stacks)
-		stacks__tick(s->stacks);
+		stacks__tick(s->stacks, drain__handed_out(s->drain));
 }
 
 void callstack__mapped(struct session *s, pid_t pid)

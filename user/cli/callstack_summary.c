@@ -16,6 +16,24 @@ static double percent(uint64_t part, uint64_t whole)
 	return (double)hundredths / 100;
 }
 
+static void print_copies(const struct stacks_stats *st, FILE *f)
+{
+	uint64_t unused = st->copied[MT_COPY_BUDGET], ring = st->copied[MT_COPY_RING];
+
+	if (st->completed)
+		fprintf(f, "    completed from copies: %" PRIu64 "\n", st->completed);
+	if (st->copies_useless || st->copies_longer)
+		fprintf(f,
+			"    copies that did not complete their stack: %" PRIu64 ", %" PRIu64
+			" of them with more frames\n",
+			st->copies_useless + st->copies_longer, st->copies_longer);
+	if (unused || ring || st->copies_dropped)
+		fprintf(f,
+			"    not copied: %" PRIu64 " above the rate, %" PRIu64
+			" without room in the ring, %" PRIu64 " without memory\n",
+			unused, ring, st->copies_dropped);
+}
+
 static void print_c(const struct stacks_stats *st, bool limited, FILE *f)
 {
 	uint64_t all = st->unsent, complete = 0;
@@ -33,6 +51,7 @@ static void print_c(const struct stacks_stats *st, bool limited, FILE *f)
 			fprintf(f, "    cut, %s: %" PRIu64 "\n", stack_end__text(i), st->ends[i]);
 	if (st->unsent)
 		fprintf(f, "    lost, no room in the ring: %" PRIu64 "\n", st->unsent);
+	print_copies(st, f);
 	if (st->guessed)
 		fprintf(f,
 			"    with frames by frame pointers, without tables: %" PRIu64 " of the "
@@ -143,6 +162,12 @@ void callstack__json(struct session *s, cJSON *top)
 		if (st.ends[i] && !stack_end__complete(i))
 			add(cut, stack_end__text(i), st.ends[i]);
 	add(o, "c_lost", st.unsent);
+	add(o, "c_from_copies", st.completed);
+	add(o, "c_copies", st.copied[MT_COPY_TAKEN]);
+	add(o, "c_copies_useless", st.copies_useless);
+	add(o, "c_copies_longer", st.copies_longer);
+	add(o, "c_not_copied",
+	    st.copied[MT_COPY_BUDGET] + st.copied[MT_COPY_RING] + st.copies_dropped);
 	add(o, "c_different", st.kept);
 	add(o, "c_guessed", st.guessed);
 	add(o, "python", st.py[MT_PY_OK]);
@@ -171,6 +196,7 @@ void callstack__json(struct session *s, cJSON *top)
 	add(o, "given_up", st.evicted);
 	add(o, "malformed", s->stacks_bad);
 	add(o, "kept_bytes", st.bytes);
+	add(o, "programs", st.programs);
 	add(o, "name_bytes", st.symbols.bytes);
 	add(o, "unwind_rows", st.unwind.rows);
 	add(o, "unwind_files", st.unwind.tables);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "cli/later.h"
+#include "symbol/stacks.h"
 
 /* ---- probing them ---- */
 
@@ -292,7 +293,7 @@ static void on_map(void *ctx, const struct map_event *e)
 	if (e->pid == getpid() || e->path[0] != '/' || (s->t_stop && e->time >= s->t_stop))
 		return;
 	/* Those that allocate: with -a the others are none of ours. */
-	if (s->stacks && !s->t_stop && target__is(s, e->pid, &t))
+	if (s->stacks && !stacks__watches(s->stacks) && !s->t_stop && target__is(s, e->pid, &t))
 		callstack__mapped(s, e->pid);
 	if (catalogue__wants(base) && !path__is_stub(e->path))
 		on_library(s, e);

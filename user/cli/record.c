@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/later.h"
 #include "cli/session.h"
+#include "memtap/unwind.h"
 
 static void help(FILE *f)
 {
@@ -39,6 +40,8 @@ static void help(FILE *f)
 	      "      --device LIST       of npu, npu:N, cpu (all)\n"
 	      "      --call-stack LIST   of c[:DEPTH] or mixed[:DEPTH], python[:DEPTH]: stacks of "
 	      "memory events\n"
+	      "      --stack-bytes SIZE  copied of a stack that is cut, to complete it (16K; 0: "
+	      "none)\n"
 	      "      --lines             with source lines and inlined calls of C frames\n"
 	      "      --debuginfod SECONDS    first ask $DEBUGINFOD_URLS for debug files, so long\n"
 	      "  -d, --duration SECONDS  stop by itself\n"
@@ -67,6 +70,7 @@ enum {
 	OPT_STACK,
 	OPT_LINES,
 	OPT_DEBUGINFOD,
+	OPT_STACK_BYTES,
 	OPT_STRICT,
 	OPT_NOFOLLOW,
 };
@@ -90,6 +94,7 @@ static const struct option longs[] = {
 	{ "data-format", required_argument, NULL, OPT_FORMAT },
 	{ "order", required_argument, NULL, OPT_ORDER },
 	{ "timeline", required_argument, NULL, OPT_TIMELINE },
+	{ "stack-bytes", required_argument, NULL, OPT_STACK_BYTES },
 	{ "strict", no_argument, NULL, OPT_STRICT },
 	{ "quiet", no_argument, NULL, 'q' },
 	{ "verbose", no_argument, NULL, 'v' },
@@ -262,6 +267,12 @@ static int one_option(struct record_opts *o, int opt, char *arg)
 		v = strtoul(arg, &end, 10);
 		o->stacks.debuginfod = (unsigned int)v;
 		return *end || end == arg || v < 1 || v > 3600 ? -EINVAL : 0;
+	case OPT_STACK_BYTES:
+		if (cli__size(arg, &v) || (v && v < MT_COPY_PIECE) || v > MT_COPY_MAX)
+			return -EINVAL;
+		/* Pages are copied. */
+		o->stack_bytes = (uint32_t)(v + MT_COPY_PIECE - 1) / MT_COPY_PIECE * MT_COPY_PIECE;
+		return 0;
 	case OPT_FORMAT:
 		r = choose(arg, "csv", "db");
 		o->format = r == 1 ? OUT_DB : OUT_CSV;
@@ -316,6 +327,8 @@ static const char *option_values(int opt)
 	case OPT_STACK:
 		return "c or mixed, python, or two of them, separated by a comma, each with "
 		       ":DEPTH from 1 to 1000 or without";
+	case OPT_STACK_BYTES:
+		return "0 or a size from 4K to 64K";
 	case OPT_DEBUGINFOD:
 		return "seconds from 1 to 3600";
 	case OPT_FORMAT:
@@ -392,6 +405,7 @@ int cmd_record(int argc, char **argv)
 	o = &s->opts;
 	o->follow = true;
 	o->ring_bytes = 64 << 20;
+	o->stack_bytes = 16 << 10;
 	o->level = LEVEL_OP | LEVEL_KERNEL;
 	o->events = EVENTS_ALLOC | EVENTS_LAUNCH;
 	while ((opt = getopt_long(argc, argv, "+p:n:ad:o:qvh", longs, NULL)) != -1) {

@@ -345,16 +345,22 @@ static void loop(struct session *s, int ep, int timer)
 	}
 }
 
-/* Until the drain has taken what was submitted, for a second at most. */
+/*
+ * Until the drain has taken what was submitted; for a second at most in which it takes nothing.
+ * An event that comes later would be without its stack, which came just before it.
+ */
 static void wait_for_ring(struct session *s)
 {
+	uint64_t last = 0;
 	struct account a;
-	int i;
+	int idle = 0;
 
-	for (i = 0; i < 50; i++) {
+	while (idle < 50) {
 		session__account(s, &a);
 		if (a.received >= a.submitted)
 			break;
+		idle = a.received == last ? idle + 1 : 0;
+		last = a.received;
 		usleep(20000);
 	}
 }

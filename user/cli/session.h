@@ -52,6 +52,7 @@ struct record_opts {
 	enum out_timeline timeline;
 	bool strict, quiet, follow;
 	struct callstack_opts stacks;
+	uint32_t stack_bytes; /* copied of a stack whose walk is cut; 0: none is */
 };
 
 /* A time in which an unknown number of calls was not seen, see gaps.c. */

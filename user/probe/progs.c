@@ -31,6 +31,7 @@
 #include "pymark.skel.h"
 #include "runtime.skel.h"
 #include "stacked.skel.h"
+#include "stacked_awake.skel.h"
 #include "stacked_cpu.skel.h"
 
 /* The object that is loaded first owns the maps. */
@@ -48,12 +49,14 @@ static const struct {
 	{ "pymark", pymark_bpf__elf_bytes },
 	{ "mindspore", mindspore_bpf__elf_bytes },
 	{ "stacked", stacked_bpf__elf_bytes },
+	{ "stacked_awake", stacked_awake_bpf__elf_bytes },
 	{ "stacked_cpu", stacked_cpu_bpf__elf_bytes },
 };
 
 #define MERGED 0 /* all programs */
 #define FIRST 1 /* the layers, one by one */
-#define STACKED (MT_ARRAY_SIZE(layers) - 2) /* all programs, with call stacks */
+#define STACKED (MT_ARRAY_SIZE(layers) - 3) /* all programs, with call stacks */
+#define STACKED_AWAKE (MT_ARRAY_SIZE(layers) - 2) /* the same, where they may not sleep */
 #define STACKED_CPU (MT_ARRAY_SIZE(layers) - 1) /* the same, for kernels without bpf_loop */
 
 static bool is_whole(size_t layer)
@@ -191,7 +194,8 @@ static bool matches(const char *pattern, const char *name)
  */
 static const char *rare_group(size_t layer, const char *name)
 {
-	static const char *const groups[] = { "ms_*", "pta_alloc_*", "pta_free_*", "c10_*" };
+	static const char *const groups[] = { "ms_*", "pta_alloc_*", "pta_free_*", "c10_*",
+					      "life_map" };
 	size_t i;
 
 	for (i = 0; layer >= STACKED && i < MT_ARRAY_SIZE(groups); i++)
@@ -392,6 +396,13 @@ static bool can_walk(const struct progs *p)
 	return features__has(p->features, FEAT_LOOP) || p->features->state[FEAT_SLEEPABLE] == 0;
 }
 
+static size_t stacked_layer(const struct features *f)
+{
+	if (!features__has(f, FEAT_LOOP))
+		return STACKED_CPU;
+	return features__has(f, FEAT_SLEEPABLE) ? STACKED : STACKED_AWAKE;
+}
+
 int progs__load(const struct progs_opts *opts, const struct features *f, struct progs **out)
 {
 	struct progs *p = calloc(1, sizeof(*p));
@@ -410,7 +421,7 @@ int progs__load(const struct progs_opts *opts, const struct features *f, struct 
 		p->opts.stacks = false;
 		p->no_stacks = "this kernel has no attach cookies (5.15)";
 	} else if (opts->stacks) {
-		p->whole = features__has(f, FEAT_LOOP) ? STACKED : STACKED_CPU;
+		p->whole = stacked_layer(f);
 		err = load_merged(p);
 		if (!err)
 			goto done;
@@ -485,7 +496,8 @@ static void load_lazy(struct progs *p, struct prog *wanted)
 			g->why = strdup(strerror(-err));
 		else
 			g->base = bpf_object__find_program_by_name(obj, g->name);
-		if (g->base && p->whole >= STACKED && ready_mode(p)) {
+		if (g->base && p->whole >= STACKED && ready_mode(p) &&
+		    bpf_program__type(g->base) == BPF_PROG_TYPE_KPROBE) {
 			g->ready = true;
 			g->attach_type = ready_type(p, g->name);
 			g->mode = ready_mode(p);
@@ -518,6 +530,19 @@ const char *progs__why(struct progs *p, const char *name)
 	return g->base ? NULL : g->why;
 }
 
+/* Only for stacks, and they are almost as good without it. */
+static void watch_maps(struct progs *p)
+{
+	const struct prog *g = p->opts.stacks ? progs__find(p, "life_map") : NULL;
+	struct bpf_link *l = g && g->base ? bpf_program__attach(g->base) : NULL;
+
+	if (l)
+		p->life[p->n_life++] = l;
+	else if (g)
+		pr_debug("new mappings are not told to the programs: %s",
+			 g->why ? g->why : strerror(errno));
+}
+
 int progs__lifecycle(struct progs *p)
 {
 	static const char *const names[] = { "life_fork", "life_exec", "life_exit" };
@@ -531,6 +556,7 @@ int progs__lifecycle(struct progs *p)
 			return g && g->base ? -errno : -ENOENT;
 		p->life[p->n_life++] = l;
 	}
+	watch_maps(p);
 	return 0;
 }
 

@@ -101,8 +101,23 @@ static int put_source(void *ctx, const struct line_frame *f)
 	return 0;
 }
 
-void stack_cell__frame(struct stacks *s, const struct sproc *p, uint64_t frame, struct strbuf *sb)
+int stack_cell__file(struct stacks *s, uint32_t no)
 {
+	struct sfile *f = no && no <= s->n_files ? &s->files[no - 1] : NULL;
+	int fd, debug_fd;
+
+	if (!f)
+		return -1;
+	stack_cell__meet(s, f);
+	if (!f->known || symbols__files(s->symbols, &f->id, &fd, &debug_fd))
+		return -1;
+	return fd;
+}
+
+void stack_cell__frame(struct stacks *s, const struct sproc *p, uint64_t time, uint64_t frame,
+		       uint64_t pc, struct strbuf *sb)
+{
+	const struct mt_uw_map *then;
 	struct cell_frame c = { 0 };
 	struct source_cell x = { .s = s, .c = &c, .sb = sb };
 	struct symbol_name name;
@@ -118,7 +133,12 @@ void stack_cell__frame(struct stacks *s, const struct sproc *p, uint64_t frame, 
 	f = &s->files[no - 1];
 	c.module = f->path;
 	/* Of a process that nobody could look at: at least where in the file. */
-	bias_of(p, no, at, &c.bias);
+	if (pc)
+		c.bias = pc - at;
+	else if (p && (then = past_maps__file(&s->past, p->pid, time, no, at)))
+		c.bias = then->bias;
+	else
+		bias_of(p, no, at, &c.bias);
 	c.pc = at + c.bias;
 	stack_cell__meet(s, f);
 	/* A call may be the last instruction of its function (R30). */
@@ -131,17 +151,44 @@ void stack_cell__frame(struct stacks *s, const struct sproc *p, uint64_t frame, 
 	cell__frame(sb, &c);
 }
 
-void stack_cell__c(struct stacks *s, const struct sproc *p, const struct kept *k, struct strbuf *sb)
+bool stack_cell__replaced(struct stacks *s, const struct sproc *p, uint64_t time, uint64_t frame)
+{
+	uint32_t no = (frame & ~(MT_FRAME_RAW | MT_FRAME_EXACT)) >> MT_FRAME_FILE_SHIFT;
+	uint64_t at = frame & MT_FRAME_ADDR, bias = 0;
+	const struct mt_uw_map *m;
+
+	if (frame & MT_FRAME_RAW || !p)
+		return false;
+	m = past_maps__file(&s->past, p->pid, time, no, at);
+	if (m)
+		bias = m->bias;
+	else if (!bias_of(p, no, at, &bias))
+		return false;
+	m = past_maps__address(&s->past, p->pid, time,
+			       at + bias - (frame & MT_FRAME_EXACT ? 0 : 1));
+	return m && m->file != no;
+}
+
+bool stack_cell__c(struct stacks *s, const struct sproc *p, uint64_t time, const struct kept *k,
+		   struct strbuf *sb)
 {
 	uint32_t i, n = k->n;
 
 	if (s->opts.c_depth && n > s->opts.c_depth)
 		n = s->opts.c_depth;
-	for (i = 0; i < n; i++)
-		stack_cell__frame(s, p, k->frames[i], sb);
+	for (i = 0; i < n; i++) {
+		if (!k->placed && stack_cell__replaced(s, p, time, k->frames[i])) {
+			if (!s->opts.plain)
+				strbuf__printf(sb, "(cut: %s)\n", stack_end__text(MT_END_NOMAP));
+			return true;
+		}
+		stack_cell__frame(s, p, time, k->frames[i], k->placed ? k->frames[k->n + i] : 0,
+				  sb);
+	}
 	if (n == k->n && !s->opts.plain && !stack_end__complete(k->end) &&
 	    !(k->end == MT_END_DEEP && s->opts.c_depth))
 		strbuf__printf(sb, "(cut: %s)\n", stack_end__text(k->end));
+	return false;
 }
 
 void stack_cell__line(struct stacks *s, uint32_t line, struct strbuf *sb)

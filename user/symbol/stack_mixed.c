@@ -10,6 +10,7 @@
 struct merge {
 	struct stacks *s;
 	const struct sproc *p;
+	uint64_t time;
 	const struct kept *c, *py;
 	bool loop[MT_UW_MAX_FRAMES]; /* of each C frame */
 	uint32_t calls; /* C frames of the loop */
@@ -41,12 +42,21 @@ static const struct python *interpreter(const struct sproc *p)
 										  : NULL;
 }
 
+static uint64_t address_of(const struct merge *m, uint32_t i)
+{
+	uint64_t frame = m->c->frames[i];
+
+	if (!m->c->placed)
+		return stack_cell__address(m->p, frame);
+	return m->c->frames[m->c->n + i] - (frame & MT_FRAME_EXACT ? 0 : 1);
+}
+
 static void count(struct merge *m, const struct python *py)
 {
 	uint32_t i;
 
 	for (i = 0; i < m->c->n && i < MT_UW_MAX_FRAMES; i++) {
-		uint64_t addr = py ? stack_cell__address(m->p, m->c->frames[i]) : 0;
+		uint64_t addr = py ? address_of(m, i) : 0;
 
 		m->loop[i] = addr && python__in_loop(py, addr);
 		m->calls += m->loop[i];
@@ -93,8 +103,20 @@ static void put_c(struct merge *m, uint32_t i)
 {
 	if (!m->left)
 		return;
-	stack_cell__frame(m->s, m->p, m->c->frames[i], m->sb);
+	stack_cell__frame(m->s, m->p, m->time, m->c->frames[i],
+			  m->c->placed ? m->c->frames[m->c->n + i] : 0, m->sb);
 	m->left--;
+}
+
+/* Frames from one on that is of code which was not there are none: how many are left. */
+static uint32_t really(const struct merge *m)
+{
+	uint32_t i;
+
+	for (i = 0; i < m->c->n && !m->c->placed; i++)
+		if (stack_cell__replaced(m->s, m->p, m->time, m->c->frames[i]))
+			return i;
+	return m->c->n;
 }
 
 static void put(struct merge *m, bool merged)
@@ -121,13 +143,21 @@ static void put(struct merge *m, bool merged)
 		strbuf__printf(m->sb, "(cut: %s)\n", stack_end__text(m->c->end));
 }
 
-enum stack_merge stack_mixed__cell(struct stacks *s, const struct sproc *p, const struct kept *c,
-				   const struct kept *py, struct strbuf *sb)
+enum stack_merge stack_mixed__cell(struct stacks *s, const struct sproc *p, uint64_t time,
+				   const struct kept *c, const struct kept *py, bool *replaced,
+				   struct strbuf *sb)
 {
 	const struct python *interp = interpreter(p);
-	struct merge m = { .s = s, .p = p, .c = c, .py = py, .sb = sb };
+	struct merge m = { .s = s, .p = p, .time = time, .c = c, .py = py, .sb = sb };
 	enum stack_merge how;
 
+	*replaced = really(&m) < c->n;
+	if (*replaced) {
+		/* Nothing to be merged: what is behind it is of another stack. */
+		stack_cell__c(s, p, time, c, sb);
+		strbuf__printf(sb, "(not merged: %s)\n", stack_merge__text(STACK_DIFFER));
+		return STACK_DIFFER;
+	}
 	m.left = s->opts.c_depth ? s->opts.c_depth : UINT32_MAX;
 	count(&m, interp);
 	how = judge(&m, interp);

@@ -18,16 +18,16 @@
 
 /* ---- programs of a process; with the lock held ---- */
 
-static struct sproc *newest(const struct stacks *s, uint32_t tgid, uint32_t start)
+struct sproc *stacks__newest(const struct stacks *s, uint32_t tgid, uint32_t start)
 {
 	uint64_t *v = hmap__get(&s->by_proc, (struct hkey){ tgid, start });
 
-	return v ? s->procs[*v - 1] : NULL;
+	return v ? (struct sproc *)(uintptr_t)*v : NULL;
 }
 
 struct sproc *stacks__proc(struct stacks *s, uint32_t tgid, uint32_t start, uint64_t time)
 {
-	struct sproc *p = newest(s, tgid, start);
+	struct sproc *p = stacks__newest(s, tgid, start);
 
 	while (p && p->since > time && p->older)
 		p = p->older;
@@ -49,6 +49,7 @@ static struct sproc *keep(struct stacks *s, pid_t pid, uint32_t start, uint64_t 
 	p->start = start;
 	p->since = since;
 	p->why = MT_PY_NOT_READY;
+	p->no = ++s->last_proc_no;
 	s->procs[s->n_procs++] = p;
 	return p;
 }
@@ -56,13 +57,14 @@ static struct sproc *keep(struct stacks *s, pid_t pid, uint32_t start, uint64_t 
 /* What it runs from a time on; what it ran before is still there for what happened then. */
 static struct sproc *next_program(struct stacks *s, pid_t pid, uint32_t start, uint64_t since)
 {
-	struct sproc *old = newest(s, (uint32_t)pid, start), *p = keep(s, pid, start, since);
+	struct sproc *old = stacks__newest(s, (uint32_t)pid, start),
+		     *p = keep(s, pid, start, since);
 	uint64_t *v = p ? hmap__put(&s->by_proc, (struct hkey){ (uint64_t)pid, start }, NULL)
 			: NULL;
 
 	if (!v)
 		return NULL; /* it is freed with the others */
-	*v = s->n_procs;
+	*v = (uint64_t)(uintptr_t)p;
 	p->older = old;
 	if (old)
 		old->over = true;
@@ -72,7 +74,7 @@ static struct sproc *next_program(struct stacks *s, pid_t pid, uint32_t start, u
 /* What it runs by a look at it: another program than before, if an exec has not been told yet. */
 static struct sproc *program(struct stacks *s, pid_t pid, uint32_t start, uint64_t id)
 {
-	struct sproc *p = newest(s, (uint32_t)pid, start);
+	struct sproc *p = stacks__newest(s, (uint32_t)pid, start);
 
 	if (!p || (p->id && id && p->id != id)) {
 		bool untold = p;
@@ -97,6 +99,13 @@ static struct sproc *latest(struct stacks *s, pid_t pid)
 	return NULL;
 }
 
+static void set_parent(struct sproc *p, struct sproc *from)
+{
+	p->parent = from->py ? from : from->parent;
+	if (p->parent)
+		p->parent->children++;
+}
+
 /* As its parent: its mappings, and its code objects, are where the parent's are. */
 static void inherit(struct sproc *p, struct sproc *from)
 {
@@ -107,7 +116,8 @@ static void inherit(struct sproc *p, struct sproc *from)
 			memcpy(p->maps, from->maps, p->n_maps * sizeof(*p->maps));
 	}
 	p->id = from->id;
-	p->parent = from->py ? from : from->parent;
+	if (!p->parent)
+		set_parent(p, from);
 	p->read = true;
 }
 
@@ -156,7 +166,7 @@ static bool python_settled(unsigned int why)
 	return why != MT_PY_NOT_READY && why != MT_PY_NO_INTERPRETER && why != MT_PY_UNVERIFIED;
 }
 
-static void ask(struct stacks *s, struct pid_list *list, pid_t pid)
+void stacks__ask(struct stacks *s, struct pid_list *list, pid_t pid)
 {
 	size_t i;
 
@@ -177,12 +187,32 @@ static void ask(struct stacks *s, struct pid_list *list, pid_t pid)
 	pthread_cond_signal(&s->wake);
 }
 
+/* What the process had mapped, and has no more. */
+static void keep_vanished(struct stacks *s, const struct sproc *p)
+{
+	struct past_map gone = { .until = clock__boot() };
+	uint32_t i, j = 0;
+
+	for (i = 0; i < p->n_maps; i++) {
+		const struct mt_uw_map *m = &p->maps[i];
+
+		while (j < s->n_fresh && s->fresh_maps[j].start < m->start)
+			j++;
+		if (!m->file || (j < s->n_fresh && s->fresh_maps[j].start == m->start &&
+				 s->fresh_maps[j].file == m->file))
+			continue;
+		gone.map = *m;
+		past_maps__add(&s->past, p->pid, &gone);
+	}
+}
+
 /* With the lock held: what was read is of this program. Returns what is to be closed. */
 static struct python *publish(struct stacks *s, struct sproc *p, bool maps, struct python *py)
 {
 	struct python *old = NULL;
 
 	if (maps && s->fresh_maps) {
+		keep_vanished(s, p);
 		free(p->maps);
 		p->maps = s->fresh_maps;
 		p->n_maps = s->n_fresh;
@@ -197,6 +227,19 @@ static struct python *publish(struct stacks *s, struct sproc *p, bool maps, stru
 	return old;
 }
 
+uint64_t stacks__stamp(struct stacks *s, pid_t pid)
+{
+	uint32_t key = (uint32_t)pid;
+	uint64_t n = 0, *told;
+
+	bpf_map_lookup_elem(s->opts.maps.changes, &key, &n);
+	pthread_mutex_lock(&s->lock);
+	told = hmap__get(&s->told, (struct hkey){ key, 0 });
+	n += told ? *told : 0;
+	pthread_mutex_unlock(&s->lock);
+	return n;
+}
+
 static void read_process(struct stacks *s, pid_t pid)
 {
 	uint64_t id = program_id(pid);
@@ -209,12 +252,14 @@ static void read_process(struct stacks *s, pid_t pid)
 	if (proc__start(pid, &start))
 		return;
 	s->reading = pid;
+	s->stamp = stacks__stamp(s, pid);
+	s->read_old = false;
 	if (s->opts.c)
 		err = unwind_store__process(s->unwind, pid);
 	if (err)
 		pr_debug("pid %d: its mappings cannot be read: %s", (int)pid, strerror(-err));
 	pthread_mutex_lock(&s->lock);
-	p = newest(s, (uint32_t)pid, start);
+	p = stacks__newest(s, (uint32_t)pid, start);
 	want_python = s->opts.python && err != -ESRCH &&
 		      (!p || !p->py || !python_settled(p->why) || (p->id && p->id != id));
 	pthread_mutex_unlock(&s->lock);
@@ -223,12 +268,14 @@ static void read_process(struct stacks *s, pid_t pid)
 	pthread_mutex_lock(&s->lock);
 	if (program_id(pid) != id) {
 		/* An exec or its end in between. */
-		ask(s, &s->queue, pid);
+		stacks__ask(s, &s->queue, pid);
 	} else {
 		p = program(s, pid, start, id);
 		if (p)
 			py = publish(s, p, !err, py);
 	}
+	if (s->read_old)
+		stacks__ask(s, &s->queue, pid);
 	if (s->unwind)
 		unwind_store__stats(s->unwind, &s->unwind_stats);
 	pthread_mutex_unlock(&s->lock);
@@ -241,6 +288,9 @@ static void forget_process(struct stacks *s, pid_t pid)
 
 	if (s->unwind)
 		unwind_store__forget(s->unwind, pid);
+	pthread_mutex_lock(&s->lock);
+	hmap__del(&s->told, (struct hkey){ key, 0 }, NULL);
+	pthread_mutex_unlock(&s->lock);
 	if (s->opts.python)
 		bpf_map_delete_elem(s->opts.maps.py_procs, &key);
 }
@@ -262,7 +312,21 @@ static void *run(void *arg)
 	pthread_mutex_lock(&s->lock);
 	while (!s->stop) {
 		bool ended = take(&s->ended, &pid);
+		struct notice *n = NULL;
 
+		if (ended)
+			stack_notices__claim(s, pid);
+		else
+			n = stack_notices__take(&s->notices);
+		/* First: a file that is closed again will be in no mapping that is read. */
+		if (n) {
+			s->busy = true;
+			pthread_mutex_unlock(&s->lock);
+			stack_notices__read(s, n);
+			free(n);
+			pthread_mutex_lock(&s->lock);
+			continue;
+		}
 		if (!ended && !take(&s->queue, &pid)) {
 			s->busy = false;
 			pthread_cond_broadcast(&s->idle);
@@ -306,7 +370,7 @@ void stacks__stop(struct stacks *s)
 void stacks__process(struct stacks *s, pid_t pid)
 {
 	pthread_mutex_lock(&s->lock);
-	ask(s, &s->queue, pid);
+	stacks__ask(s, &s->queue, pid);
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -318,14 +382,14 @@ void stacks__forked(struct stacks *s, pid_t parent, pid_t pid, uint32_t start)
 	from = latest(s, parent);
 	if (!from || !from->read)
 		goto out;
-	p = newest(s, (uint32_t)pid, start);
+	p = stacks__newest(s, (uint32_t)pid, start);
 	if (!p) {
 		p = next_program(s, pid, start, 0);
 		if (p)
 			inherit(p, from);
 	} else if (p->id == from->id) {
 		if (!p->parent)
-			p->parent = from->py ? from : from->parent;
+			set_parent(p, from);
 	} else if (!p->older) {
 		/* A mapping of its next program was told first, and it was looked at then. */
 		first = keep(s, pid, start, 0);
@@ -338,7 +402,7 @@ void stacks__forked(struct stacks *s, pid_t parent, pid_t pid, uint32_t start)
 		}
 	}
 out:
-	ask(s, &s->queue, pid);
+	stacks__ask(s, &s->queue, pid);
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -347,7 +411,7 @@ void stacks__exec(struct stacks *s, pid_t pid, uint32_t start, uint64_t time)
 	struct sproc *p;
 
 	pthread_mutex_lock(&s->lock);
-	p = newest(s, (uint32_t)pid, start);
+	p = stacks__newest(s, (uint32_t)pid, start);
 	if (p && p->untold) {
 		p->since = time;
 		p->untold = false;
@@ -355,7 +419,7 @@ void stacks__exec(struct stacks *s, pid_t pid, uint32_t start, uint64_t time)
 		next_program(s, pid, start, time);
 	}
 	/* The programs have forgotten the old one by themselves (procs__exec). */
-	ask(s, &s->queue, pid);
+	stacks__ask(s, &s->queue, pid);
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -365,10 +429,22 @@ void stacks__gone(struct stacks *s, pid_t pid)
 
 	pthread_mutex_lock(&s->lock);
 	p = latest(s, pid);
-	if (p)
+	if (p) {
 		p->gone = true;
-	ask(s, &s->ended, pid);
+		p->gone_at = clock__boot();
+	}
+	stacks__ask(s, &s->ended, pid);
 	pthread_mutex_unlock(&s->lock);
+}
+
+bool stacks__has_ended(const struct stacks *s, pid_t pid)
+{
+	size_t i;
+
+	for (i = s->n_procs; i-- > 0;)
+		if (s->procs[i]->pid == pid && s->procs[i]->gone)
+			return true;
+	return false;
 }
 
 bool stacks__wait(struct stacks *s, unsigned int ms)
@@ -407,7 +483,7 @@ void stacks__retry(struct stacks *s, uint64_t now)
 			continue;
 		p->next_try = now + (RETRY_NS << MT_MIN(p->tries, 8u));
 		p->tries++;
-		ask(s, &s->queue, p->pid);
+		stacks__ask(s, &s->queue, p->pid);
 	}
 	pthread_mutex_unlock(&s->lock);
 }

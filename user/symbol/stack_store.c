@@ -22,6 +22,11 @@ static size_t size_of(bool python, uint32_t n)
 	       n * (python ? sizeof(uint32_t) + 1 : sizeof(uint64_t));
 }
 
+static size_t kept_size(const struct kept *k)
+{
+	return size_of(k->key.b, k->placed ? 2U * k->n : k->n);
+}
+
 static void forget(struct stack_store *s, struct kept *k)
 {
 	if (s->evict)
@@ -94,7 +99,7 @@ static void forget_lines(struct stack_store *s)
 
 static void touch(struct stack_store *s, struct kept *k)
 {
-	size_t size = size_of(k->key.b, k->n);
+	size_t size = kept_size(k);
 
 	if (k->young)
 		return;
@@ -163,6 +168,26 @@ struct kept *stack_store__add(struct stack_store *s, const uint64_t hash[2], boo
 		s->frames += n;
 	*err = 0;
 	return k;
+}
+
+struct kept *stack_store__grow(struct stack_store *s, struct kept *k, uint32_t n)
+{
+	uint64_t *v = hmap__get(&s->by_hash, k->key);
+	struct kept *more = v ? calloc(1, size_of(false, 2 * n)) : NULL;
+
+	if (!more)
+		return NULL;
+	touch(s, k);
+	s->bytes -= kept_size(k);
+	s->frames += n;
+	s->frames -= k->n;
+	*more = *k;
+	more->n = (uint16_t)n;
+	more->placed = true;
+	s->bytes += kept_size(more);
+	*v = (uint64_t)(uintptr_t)more;
+	free(k);
+	return more;
 }
 
 uint32_t stack_store__line(struct stack_store *s, const char *text, size_t len)

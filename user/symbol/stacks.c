@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Processes whose stacks are walked, the stacks they send, the cells that show them. */
+#include "symbol/copy_unwind.h"
 #include "symbol/stacks_internal.h"
 
 #include <bpf/bpf.h>
-#include <bpf/libbpf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +13,7 @@
 /* An event is handed out 0.8 s after it happened: names may be waited for that long. */
 #define PATIENCE_NS 700000000ULL
 #define RETRY_NS 200000000ULL
+#define SWEEP_NS 500000000ULL
 
 /* ---- the sink: to the kernel, and what we keep of it ---- */
 
@@ -51,11 +52,18 @@ static int put_maps(void *ctx, uint32_t first, const struct mt_uw_map *m, uint32
 	return s->maps_sink.maps(s->maps_sink.ctx, first, m, n);
 }
 
+/* Not when it is old already: another library may be where it has one. */
 static int put_proc(void *ctx, pid_t pid, const struct mt_uw_proc *p)
 {
 	struct stacks *s = ctx;
+	int err = 0;
 
-	return s->maps_sink.proc(s->maps_sink.ctx, pid, p);
+	if (p && stacks__stamp(s, pid) == s->stamp)
+		err = s->maps_sink.proc(s->maps_sink.ctx, pid, p);
+	s->read_old = p && stacks__stamp(s, pid) != s->stamp;
+	if (!p || s->read_old)
+		s->maps_sink.proc(s->maps_sink.ctx, pid, NULL);
+	return err;
 }
 
 static void on_file(void *ctx, uint32_t no, int fd, const char *path)
@@ -79,8 +87,18 @@ static void on_file(void *ctx, uint32_t no, int fd, const char *path)
 	f->path = strdup(path);
 	f->fd = dup(fd);
 	f->pid = s->reading;
+	f->has_low = copy_space__low(fd, &f->low);
 out:
 	pthread_mutex_unlock(&s->lock);
+}
+
+/* What is mapped while it is read makes it old. */
+static void on_look(void *ctx, pid_t pid)
+{
+	struct stacks *s = ctx;
+
+	s->stamp = stacks__stamp(s, pid);
+	s->read_old = false;
 }
 
 /* A stack that was given up is sent again when it is met again. */
@@ -107,12 +125,23 @@ static int define_c(struct stacks *s, const struct mt_stack *r, size_t size)
 	struct kept *k;
 	int err;
 
-	if (!r->n || r->n > MT_UW_MAX_FRAMES || size < sizeof(*r) + r->n * sizeof(*frames) ||
-	    r->end >= MT_END_MAX)
+	if (!r->n || r->n > MT_UW_MAX_FRAMES || r->end >= MT_END_MAX)
+		return -EBADMSG;
+	k = stack_store__find(&s->store, r->hash[0], false);
+	if (k && k->verify == r->hash[1]) {
+		k->uses++;
+		stack_copies__used(s, k, 1);
+		return 0;
+	}
+	/* One that was sent before, and given up since. */
+	if (!r->with)
+		return 0;
+	if (size < sizeof(*r) + r->n * sizeof(*frames))
 		return -EBADMSG;
 	k = stack_store__add(&s->store, (const uint64_t *)r->hash, false, r->n, &err);
 	if (!k)
 		return not_added(s, err);
+	k->uses = 1;
 	k->end = r->end;
 	k->guessed = r->guessed;
 	s->store.guessed += r->guessed > 0;
@@ -250,6 +279,8 @@ int stacks__define(struct stacks *s, const void *rec, size_t size)
 	size = h->size;
 	if (h->type == MT_REC_STACK)
 		return size < sizeof(struct mt_stack) ? -EBADMSG : define_c(s, rec, size);
+	if (h->type == MT_REC_COPY || h->type == MT_REC_COPY_PIECE)
+		return stack_copies__define(s, rec, size);
 	if (h->type != MT_REC_PYSTACK || size < offsetof(struct mt_pywalk, s.frame))
 		return -EBADMSG;
 	pthread_mutex_lock(&s->lock);
@@ -277,70 +308,21 @@ static void name_waiting(struct stacks *s)
 	pthread_mutex_unlock(&s->lock);
 }
 
-void stacks__tick(struct stacks *s)
+void stacks__tick(struct stacks *s, uint64_t written)
 {
 	uint64_t now = clock__boot();
 
 	if (s->n_waiting)
 		name_waiting(s);
+	stack_copies__settle(s, false);
+	if (now - s->swept >= SWEEP_NS) {
+		s->swept = now;
+		stacks__forget(s, written);
+	}
 	if (!s->opts.python || now - s->retried < RETRY_NS / 8)
 		return;
 	s->retried = now;
 	stacks__retry(s, now);
-}
-
-/* ---- account ---- */
-
-static uint64_t sum_of(int fd, uint32_t key)
-{
-	uint64_t sum = 0, *v;
-	int n = libbpf_num_possible_cpus(), i;
-
-	v = n > 0 ? calloc((size_t)n, sizeof(*v)) : NULL;
-	if (v && fd >= 0 && !bpf_map_lookup_elem(fd, &key, v))
-		for (i = 0; i < n; i++)
-			sum += v[i];
-	free(v);
-	return sum;
-}
-
-void stacks__stats(struct stacks *s, struct stacks_stats *out)
-{
-	uint32_t i;
-
-	memset(out, 0, sizeof(*out));
-	if (s->opts.c) {
-		for (i = 1; i < MT_END_MAX; i++)
-			out->ends[i] = sum_of(s->opts.maps.ends, i);
-		out->unsent = sum_of(s->opts.maps.ends, MT_END_NOT);
-	}
-	if (s->opts.python) {
-		for (i = 0; i < MT_PY_WHY_MAX; i++)
-			out->py[i] = sum_of(s->opts.maps.py_ends, i);
-		out->py_unsent = sum_of(s->opts.maps.py_ends, MT_PY_WHY_MAX);
-	}
-	out->kept = s->store.n[0];
-	out->py_kept = s->store.n[1];
-	out->frames = s->store.frames;
-	out->guessed = s->store.guessed;
-	out->collisions = s->store.collisions;
-	out->evicted = s->store.evicted;
-	out->unknown = s->unknown;
-	out->unnamed = s->unnamed;
-	memcpy(out->merged, s->merged, sizeof(out->merged));
-	if (s->sources) {
-		struct sources_stats src;
-
-		sources__stats(s->sources, &src);
-		out->sources = src.found;
-		out->no_source = src.unknown;
-		out->source_bytes = src.bytes;
-	}
-	out->bytes = s->store.bytes + s->store.old_bytes + s->store.line_bytes + s->text_bytes;
-	symbols__stats(s->symbols, &out->symbols);
-	pthread_mutex_lock(&s->lock);
-	out->unwind = s->unwind_stats;
-	pthread_mutex_unlock(&s->lock);
 }
 
 /* ---- */
@@ -348,9 +330,8 @@ void stacks__stats(struct stacks *s, struct stacks_stats *out)
 int stacks__new(const struct stacks_opts *o, struct stacks **out)
 {
 	struct stacks *s = calloc(1, sizeof(*s));
-	struct unwind_sink sink = {
-		s, put_chunk, put_pages, put_rules, put_maps, put_proc, on_file
-	};
+	struct unwind_sink sink = { s,	      put_chunk, put_pages, put_rules,
+				    put_maps, put_proc,	 on_file,   on_look };
 	struct symbols_opts names = { 0 };
 	int err = 0;
 
@@ -380,6 +361,12 @@ int stacks__new(const struct stacks_opts *o, struct stacks **out)
 	err = stacks__start(s);
 	if (err)
 		goto fail;
+	if (o->maps.targets >= 0) {
+		int no_watch = stack_notices__start(s);
+
+		if (no_watch)
+			pr_debug("no thread for notices of mappings: %s", strerror(-no_watch));
+	}
 	*out = s;
 	return 0;
 fail:
@@ -387,14 +374,24 @@ fail:
 	return err;
 }
 
+bool stacks__watches(const struct stacks *s)
+{
+	return s->watch;
+}
+
 void stacks__free(struct stacks *s)
 {
+	struct notice *n;
 	size_t i;
 
 	if (!s)
 		return;
+	stack_notices__stop(s);
 	stacks__stop(s);
 	stack_text__forget(s);
+	stack_copies__free(s);
+	while ((n = stack_notices__take(&s->notices)) || (n = stack_notices__take(&s->orphans)))
+		free(n);
 	for (i = 0; i < s->n_procs; i++) {
 		python__close(s->procs[i]->py);
 		free(s->procs[i]->maps);
@@ -413,8 +410,10 @@ void stacks__free(struct stacks *s)
 	symbols__free(s->symbols);
 	stack_store__free(&s->store);
 	hmap__free(&s->by_proc);
+	hmap__free(&s->told);
 	strbuf__free(&s->sb);
 	strbuf__free(&s->sb2);
+	past_maps__free(&s->past);
 	free(s->fresh_maps);
 	free(s->procs);
 	free(s->files);

@@ -24,6 +24,8 @@ struct stacks;
 struct stacks_maps {
 	struct unwind_maps unwind;
 	int known, ends; /* uw_known, uw_ends */
+	int copies, changes; /* uw_copies, uw_changes */
+	int targets; /* which processes are traced; -1: new mappings are told by stacks__process */
 	int py_procs, py_known, py_ends;
 };
 
@@ -37,6 +39,7 @@ struct stacks_opts {
 	bool mangled; /* C++ names as the file has them, as the vendor's tool */
 	bool plain; /* nothing but frames: no line that says why a stack is cut */
 	size_t max_bytes; /* of the stacks that are kept; 0: 256 MiB */
+	uint64_t keep_ns; /* how long a process is known after its end */
 	int cache; /* folder of unwind_cache__open, the object's from now on; or -1 */
 };
 
@@ -54,10 +57,15 @@ void stacks__forked(struct stacks *s, pid_t parent, pid_t pid, uint32_t start);
 void stacks__exec(struct stacks *s, pid_t pid, uint32_t start, uint64_t time);
 /* It has ended. */
 void stacks__gone(struct stacks *s, pid_t pid);
+/* Does it hear of new mappings by itself? */
+bool stacks__watches(const struct stacks *s);
 /* Until nothing is left to read, for at most so long. True: it is so. */
 bool stacks__wait(struct stacks *s, unsigned int ms);
-/* Now and then: interpreters that were not ready, names that were not to be had yet. */
-void stacks__tick(struct stacks *s);
+/*
+ * Now and then: interpreters that were not ready, names that were not to be had yet, stacks to be
+ * completed, processes to be forgotten. written: all rows up to this time (boot) have their cells.
+ */
+void stacks__tick(struct stacks *s, uint64_t written);
 
 /*
  * Ask debuginfod for debug files that mapped files are without, for so long in all: never
@@ -83,7 +91,10 @@ enum stack_merge {
 /* In words, for those that are not merged. */
 const char *stack_merge__text(unsigned int merge);
 
-/* A record of type MT_REC_STACK or MT_REC_PYSTACK. 0 or -errno (-EBADMSG: it cannot be one). */
+/*
+ * A record of type MT_REC_STACK, MT_REC_PYSTACK, MT_REC_COPY or MT_REC_COPY_PIECE. 0 or -errno
+ * (-EBADMSG: it cannot be one).
+ */
 int stacks__define(struct stacks *s, const void *rec, size_t size);
 
 /* Text as the columns have it, valid until the next call; NULL: none is wanted. */
@@ -99,7 +110,11 @@ void stacks__cells(struct stacks *s, uint32_t tgid, uint32_t start, uint64_t tim
 /* ---- account ---- */
 
 struct stacks_stats {
-	uint64_t ends[MT_END_MAX]; /* C stacks by how they ended */
+	uint64_t ends[MT_END_MAX]; /* C stacks by how they ended, those from copies as completed */
+	uint64_t copied[MT_COPY_COUNTS]; /* by enum mt_copy_count */
+	uint64_t completed; /* C stacks that are complete by a copy */
+	uint64_t copies_longer; /* different ones with more frames by a copy, and still cut */
+	uint64_t copies_useless, copies_dropped; /* copies that did not help, that had no room */
 	uint64_t unsent, py_unsent; /* the ring had no room for them */
 	uint64_t py[MT_PY_WHY_MAX]; /* Python stacks, also why there was none */
 	uint64_t kept, py_kept; /* distinct ones */
@@ -113,6 +128,7 @@ struct stacks_stats {
 	uint64_t sources, no_source; /* addresses with, without a source line */
 	size_t source_bytes;
 	size_t bytes;
+	size_t programs; /* of processes, that are known */
 	struct unwind_stats unwind;
 	struct symbols_stats symbols;
 };

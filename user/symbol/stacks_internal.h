@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "base/base.h"
+#include "symbol/past_maps.h"
 #include "symbol/stacks.h"
 
 /* A stack that was sent: frames of C, or numbers of Python lines. */
@@ -17,7 +18,10 @@ struct kept {
 	uint8_t guessed;
 	bool clash; /* another one has its hash: an event that names it may mean either */
 	uint8_t begins; /* Python: activations that begin behind the last frame */
+	bool placed; /* completed from a copy: behind the frames are their addresses */
+	uint8_t was; /* how it ended before that */
 	uint16_t n;
+	uint32_t uses; /* records that told of it */
 	union {
 		uint64_t frames[0];
 		uint32_t lines[0]; /* of stack_store.lines; 0 = without a name */
@@ -58,6 +62,8 @@ struct kept *stack_store__add(struct stack_store *s, const uint64_t hash[2], boo
 			      uint32_t n, int *err);
 /* Before lines are asked for: if there are too many, they go, with all stacks of Python. */
 void stack_store__trim(struct stack_store *s);
+/* It has so many frames and their addresses instead. NULL: no memory, and it is as it was. */
+struct kept *stack_store__grow(struct stack_store *s, struct kept *k, uint32_t n);
 /* Number of a line of Python; 0: no memory. */
 uint32_t stack_store__line(struct stack_store *s, const char *text, size_t len);
 void stack_store__free(struct stack_store *s);
@@ -82,6 +88,9 @@ struct sproc {
 	bool over; /* the process runs another one */
 	bool untold; /* it was seen before its exec was told: since is too late */
 	bool gone; /* the process has ended */
+	uint64_t gone_at;
+	uint32_t children; /* programs that have this one as their parent */
+	uint64_t no; /* no other one has it, ever */
 };
 
 struct pid_list {
@@ -95,6 +104,8 @@ struct sfile {
 	pid_t pid; /* that had it first */
 	struct file_id id;
 	bool known; /* symbols has it under id */
+	bool has_low;
+	uint64_t low; /* copy_space__low */
 };
 
 /* A definition that waits for its process to be read. */
@@ -104,11 +115,38 @@ struct waiting {
 	uint64_t until;
 };
 
+/* A new mapping, as its notice tells of it. */
+struct notice {
+	struct notice *next;
+	uint64_t time, start, end, offset, ino;
+	pid_t pid;
+	char path[];
+};
+
+struct notice_list {
+	struct notice *first, *last;
+	size_t n;
+};
+
+/* Stacks to be completed (stack_copies.c). */
+struct copies {
+	struct pending_copy *first, *last;
+	struct hmap by_hash;
+	size_t bytes;
+	struct copy_space *space; /* of the last one */
+	int64_t moved[MT_END_MAX]; /* to the events that the programs have counted by end */
+	uint64_t completed; /* events whose stack was completed */
+	uint64_t longer; /* stacks with more frames, and no root all the same */
+	uint64_t failed, dropped; /* copies without use; without room */
+};
+
 /* A cell that was made. */
 struct text {
 	char *data;
 	size_t len;
 	enum stack_merge merge;
+	bool replaced; /* as stack_cell__c says */
+	uint8_t end; /* how the stack ended otherwise */
 };
 
 struct stacks {
@@ -119,16 +157,25 @@ struct stacks {
 	pthread_cond_t wake, idle;
 	bool stop, busy;
 	struct pid_list queue, ended; /* to be read, to be forgotten */
+	uint64_t heard; /* all notices up to that time (boot) are in the lists */
+	struct notice_list notices; /* to be read */
+	struct notice_list orphans; /* of processes that are no targets, any more perhaps */
+	struct past_maps past;
+	struct hmap told; /* by process: how many mappings were told of */
+	struct stack_notices *watch; /* NULL: somebody else tells of new mappings */
 
 	struct unwind_store *unwind; /* the other thread's */
 	struct unwind_sink maps_sink;
 	struct mt_uw_map *fresh_maps; /* those just read */
 	uint32_t n_fresh;
 	pid_t reading;
+	uint64_t stamp; /* stacks__stamp when that was begun */
+	bool read_old; /* what was read is of no use any more */
 
 	struct sproc **procs;
 	size_t n_procs;
-	struct hmap by_proc; /* (pid, start) -> index + 1 */
+	struct hmap by_proc; /* (pid, start) -> the newest */
+	uint64_t last_proc_no;
 	struct sfile *files; /* by number - 1 */
 	uint32_t n_files, cap_files;
 	struct unwind_stats unwind_stats;
@@ -136,6 +183,7 @@ struct stacks {
 	/* The thread that hands out events: */
 	struct stack_store store;
 	struct symbols *symbols;
+	struct copies copies;
 	struct waiting *waiting;
 	size_t n_waiting, cap_waiting;
 	struct hmap texts; /* (hashes, process) -> struct text */
@@ -144,9 +192,11 @@ struct stacks {
 	uint64_t unknown, unnamed;
 	uint64_t merged[STACK_MERGES];
 	struct sources *sources; /* NULL: not asked for */
-	uint64_t retried;
+	uint64_t retried, swept;
 };
 
+/* What a process runs now, or ran last. With the lock held. */
+struct sproc *stacks__newest(const struct stacks *s, uint32_t tgid, uint32_t start);
 /* What it ran at a time (boot). With the lock held. */
 struct sproc *stacks__proc(struct stacks *s, uint32_t tgid, uint32_t start, uint64_t time);
 /* The thread that reads processes (stack_procs.c). */
@@ -160,17 +210,61 @@ void stack_text__forget(struct stacks *s);
 void stack_cell__meet(struct stacks *s, struct sfile *f);
 /* Address of a frame of C in its process, within the call; 0: it is not known. */
 uint64_t stack_cell__address(const struct sproc *p, uint64_t frame);
-/* One frame of C, with those that were inlined in it. */
-void stack_cell__frame(struct stacks *s, const struct sproc *p, uint64_t frame, struct strbuf *sb);
+/* One frame of C, with those that were inlined in it. pc: where it was in the process; 0: where
+ * that has the file. */
+void stack_cell__frame(struct stacks *s, const struct sproc *p, uint64_t time, uint64_t frame,
+		       uint64_t pc, struct strbuf *sb);
+/*
+ * Was another file there at that time? Then the program had not been told yet, and has walked on
+ * by the rows of the one before.
+ */
+bool stack_cell__replaced(struct stacks *s, const struct sproc *p, uint64_t time, uint64_t frame);
 /* One frame of Python: its number in the store. */
 void stack_cell__line(struct stacks *s, uint32_t line, struct strbuf *sb);
-/* The cell of a C stack (stack_cell.c). With the lock held. */
-void stack_cell__c(struct stacks *s, const struct sproc *p, const struct kept *k,
+/* Has a process of this number ended, that was ours? With the lock held. */
+bool stacks__has_ended(const struct stacks *s, pid_t pid);
+/* Free what is known of processes that have ended a while ago; rows up to then are written. */
+void stacks__forget(struct stacks *s, uint64_t written);
+/* Another one after each change of what the process has mapped. Without the lock. */
+uint64_t stacks__stamp(struct stacks *s, pid_t pid);
+/* One to be read, or forgotten. With the lock held. */
+void stacks__ask(struct stacks *s, struct pid_list *list, pid_t pid);
+/* The thread that hears of new mappings (stack_notices.c). 0 or -errno. */
+int stack_notices__start(struct stacks *s);
+void stack_notices__stop(struct stacks *s);
+/* The first of a list; NULL: there is none. */
+struct notice *stack_notices__take(struct notice_list *l);
+/* The process has ended, and was ours: what is known of it is read. With the lock held. */
+void stack_notices__claim(struct stacks *s, pid_t pid);
+/* What was mapped, into s->past: by the thread that reads processes, without the lock. */
+void stack_notices__read(struct stacks *s, struct notice *n);
+
+/* A record of type MT_REC_COPY or MT_REC_COPY_PIECE. 0 or -errno. */
+int stack_copies__define(struct stacks *s, const void *rec, size_t size);
+/* A cell wants this stack now. With the lock held. */
+void stack_copies__wanted(struct stacks *s, uint64_t hash);
+/* Is its copy so young that what was mapped then may not have been read yet? */
+bool stack_copies__young(const struct stacks *s, uint64_t hash);
+/* So many more events have a stack that may have been completed. */
+void stack_copies__used(struct stacks *s, const struct kept *k, uint32_t uses);
+/* Complete those that have waited long enough, or all. */
+void stack_copies__settle(struct stacks *s, bool all);
+void stack_copies__free(struct stacks *s);
+
+/* The descriptor of a file by its number, which stays ours; -1. With the lock held. */
+int stack_cell__file(struct stacks *s, uint32_t no);
+/*
+ * The cell of a C stack of an event of that time (stack_cell.c). With the lock held. True: it is
+ * not what it was taken for, and ends at code that was replaced.
+ */
+bool stack_cell__c(struct stacks *s, const struct sproc *p, uint64_t time, const struct kept *k,
 		   struct strbuf *sb);
 void stack_cell__python(struct stacks *s, const struct kept *k, struct strbuf *sb);
-/* Both in one (stack_mixed.c), py NULL: there is none. With the lock held. */
-enum stack_merge stack_mixed__cell(struct stacks *s, const struct sproc *p, const struct kept *c,
-				   const struct kept *py, struct strbuf *sb);
+/* Both in one (stack_mixed.c), py NULL: there is none; *replaced as stack_cell__c says. Lock held.
+ */
+enum stack_merge stack_mixed__cell(struct stacks *s, const struct sproc *p, uint64_t time,
+				   const struct kept *c, const struct kept *py, bool *replaced,
+				   struct strbuf *sb);
 
 /* ---- source lines of many files, within a bound (sources.c) ---- */
 

@@ -81,6 +81,8 @@ struct unwind_sink {
 	/* A file that is met for the first time, NULL: not wanted. The descriptor stays the
 	 * store's. */
 	void (*file)(void *ctx, uint32_t no, int fd, const char *path);
+	/* The mappings of a process are read from now on, NULL: not wanted. */
+	void (*look)(void *ctx, pid_t pid);
 };
 
 /* Descriptors of the maps of bpf/lib/stack.bpf.h, which stay the caller's. */

@@ -103,7 +103,8 @@ static int put_proc(void *ctx, pid_t pid, const struct mt_uw_proc *p)
 struct unwind_sink unwind_maps__sink(struct unwind_maps *m)
 {
 	m->open_fd = -1;
-	return (struct unwind_sink){ m, put_chunk, put_pages, put_rules, put_maps, put_proc, NULL };
+	return (struct unwind_sink){ m,	       put_chunk, put_pages, put_rules,
+				     put_maps, put_proc,  NULL,	     NULL };
 }
 
 void unwind_maps__close(struct unwind_maps *m)

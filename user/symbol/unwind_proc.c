@@ -173,6 +173,15 @@ static void fill(struct mt_uw_map *to, const struct ufile *f, const struct mappi
 	to->pages = f->n_pages;
 }
 
+void unwind_store__place(struct unwind_store *s, int fd, const struct mapping *m,
+			 struct mt_uw_map *to)
+{
+	struct ufile *f = unwind_store__file(s, fd, m->path);
+
+	if (f)
+		fill(to, f, m);
+}
+
 static int on_mapping(void *ctx, const struct mapping *m)
 {
 	struct reading *r = ctx;
@@ -248,7 +257,7 @@ static int show(struct reading *r)
 {
 	struct unwind_store *s = r->s;
 	struct uproc *p = proc_of(s, r->pid), old;
-	struct mt_uw_proc to = { .n = r->n };
+	struct mt_uw_proc to = { .n = r->n, .owner = (uint32_t)r->pid };
 	uint32_t i;
 	int err;
 
@@ -308,6 +317,8 @@ static int look(struct unwind_store *s, pid_t pid, bool *more)
 	struct reading r = { .s = s, .pid = pid };
 	int err;
 
+	if (s->sink.look)
+		s->sink.look(s->sink.ctx, pid);
 	err = proc__each_code(pid, on_mapping, &r);
 	if (!err)
 		err = show(&r);

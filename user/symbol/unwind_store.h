@@ -9,6 +9,8 @@
 
 #define MAX_CODE 8 /* executable segments; linkers make one, BOLT two */
 
+struct mapping;
+
 struct ufile {
 	char *path;
 	uint32_t no; /* from 1 on */
@@ -77,6 +79,9 @@ void unwind_store__build(struct unwind_store *s, struct ufile *f, int fd);
 void unwind_store__give(struct unwind_store *s, enum held_kind kind, uint32_t first, uint32_t n);
 /* Those whose time has come are free. */
 void unwind_store__settle(struct unwind_store *s);
+/* A mapping of a file, as the programs have it; its start and end are there. */
+void unwind_store__place(struct unwind_store *s, int fd, const struct mapping *m,
+			 struct mt_uw_map *to);
 void unwind_store__free_procs(struct unwind_store *s);
 
 #endif
