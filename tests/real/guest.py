@@ -70,6 +70,7 @@ class Process:
 class Bench(harness.Bench):
     programs = HOME + '/programs'
     steps = 25
+    few = 2
 
     def __init__(self, folder, build):
         super().__init__(PYTHON, build)

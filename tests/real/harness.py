@@ -136,6 +136,7 @@ class Bench:
     """
     programs = os.path.join(HERE, 'programs')
     steps = 250  # of training that fill a window
+    few = 8  # of training, each event of which is looked at
 
     def __init__(self, run, build):
         self.run, self.build = run, build
