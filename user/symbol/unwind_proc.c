@@ -114,7 +114,7 @@ static int copy_vdso(pid_t pid, const struct mapping *m)
 /* The one vdso of a kind: by its content. */
 static struct ufile *vdso_file(struct unwind_store *s, int fd)
 {
-	char *text;
+	char *text = NULL;
 	ssize_t n = lseek(fd, 0, SEEK_SET) < 0 ? -errno : fd__read_all(fd, MAX_VDSO, &text);
 	struct hkey k;
 	uint64_t *v;
