@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of user/analyze share and nobody else sees. */
+#ifndef MEMTAP_ANALYZE_INTERNAL_H
+#define MEMTAP_ANALYZE_INTERNAL_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/analyze.h"
+#include "base/base.h"
+
+/* Room for one more in a vector of *cap; false: no memory. */
+bool vec__grow(void **v, size_t n, size_t *cap, size_t size);
+#define VEC_GROW(v, n, cap) vec__grow((void **)&(v), n, &(cap), sizeof(*(v)))
+
+static inline struct hkey key_device(uint32_t pid, int32_t device)
+{
+	return (struct hkey){ pid, (uint32_t)device };
+}
+
+/* ---- steps: which mark opens or closes one (steps.c) ---- */
+
+struct step_change {
+	bool begin; /* else: the end */
+	uint32_t pid;
+	int32_t device;
+	uint64_t number; /* from 1, per process and device */
+};
+
+struct steps;
+
+struct steps *steps__new(const struct texts *texts);
+/* At most two changes by this item; their number, or -ENOMEM. */
+int steps__item(struct steps *s, const struct item *it, struct step_change change[2]);
+/* Begun; begun and not ended. */
+void steps__counts(const struct steps *s, uint64_t *begun, uint64_t *open);
+void steps__free(struct steps *s);
+
+/* ---- the shortest edit of two sequences (myers.c) ---- */
+
+enum edit { EDIT_SAME, EDIT_ADD, EDIT_DELETE };
+
+/*
+ * The greedy algorithm of Myers, with the choices that msleaks.md 5.3 tells.
+ * *edits: malloced, in forward order. 0, -ENOMEM or -E2BIG: more than max_d
+ * edits.
+ */
+int myers__diff(const uint32_t *a, size_t n, const uint32_t *b, size_t m, size_t max_d,
+		uint8_t **edits, size_t *n_edits);
+
+#endif
