@@ -4,10 +4,12 @@
 import sys
 
 import test_compare
+import test_decompose
 import test_forms
 import test_inefficient
 import test_leaks
 import test_manual
 from harness import Tests
 
-sys.exit(Tests(sys.argv[1], sys.argv[2:]).run([test_leaks, test_compare, test_inefficient, test_forms, test_manual]))
+sys.exit(Tests(sys.argv[1], sys.argv[2:]).run([test_leaks, test_compare, test_inefficient, test_decompose,
+                                               test_forms, test_manual]))

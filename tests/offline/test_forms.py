@@ -9,7 +9,8 @@ import tempfile
 
 from harness import HEADER, rows_of
 
-COMMANDS = (('leaks',), ('leaks', '--hal'), ('gap',), ('inefficient', '--format=csv'))
+COMMANDS = (('leaks',), ('leaks', '--hal'), ('gap',), ('inefficient', '--format=csv'),
+            ('decompose',), ('decompose', '--refine', '--format=csv'))
 
 
 def results(memtap, path):

@@ -147,4 +147,79 @@ int compare__finish(struct compare *c);
 const struct compare_row *compare__rows(const struct compare *c, size_t *n);
 void compare__free(struct compare *c);
 
+/* ---- rules that tell owners (rules.c; the format: owners.rules) ---- */
+
+struct rules;
+
+struct rules *rules__new(void);
+/* The rules that memtap comes with. */
+extern const char rules__default[];
+/*
+ * Add the rules of a text behind those that are there. 0, -ENOMEM, or -EINVAL:
+ * a message with `name` and the line was printed.
+ */
+int rules__parse(struct rules *r, const char *text, size_t n, const char *name);
+void rules__free(struct rules *r);
+
+/* ---- who owns what (decompose.c; msleaks.md 8) ---- */
+
+enum owner_source {
+	OWNER_STATED, /* the dump says so */
+	OWNER_RULE,
+	OWNER_POOL, /* nothing but its pool is known */
+};
+
+struct owner_block {
+	const struct item *malloc; /* only flags and what is the block's */
+	uint64_t freed; /* time, 0 = lives */
+	const char *label;
+	double confidence;
+	enum owner_source source;
+	unsigned int rule; /* which, from 1 */
+};
+
+struct owner_sum {
+	uint64_t blocks, bytes;
+};
+
+/* The blocks of one owner in one pool. */
+struct owned {
+	uint32_t pid;
+	int32_t device;
+	enum row_type type;
+	const char *label;
+	double confidence;
+	enum owner_source source;
+	unsigned int rule;
+	struct owner_sum peak, end, all; /* at the peak of the pool, at the end, ever */
+};
+
+struct owner_pool {
+	uint32_t pid;
+	int32_t device;
+	enum row_type type;
+	uint64_t peak, peak_time; /* as the pool says, else the sum of its blocks */
+	uint64_t end; /* the same at the end */
+	size_t first, n; /* of owned: the largest at the peak first */
+};
+
+struct decompose;
+
+struct decompose_opts {
+	bool refine; /* rules also for what is stated as PTA@ops */
+	/* Each block when it ends, or at the end; may be NULL. Non-zero stops. */
+	int (*block)(void *ctx, const struct owner_block *b);
+	void *ctx;
+};
+
+/* rules and texts are used up to decompose__free(). */
+struct decompose *decompose__new(struct rules *rules, const struct texts *texts,
+				 const struct decompose_opts *opts);
+/* 0 or -ENOMEM. Wants MALLOC, FREE, ACCESS, OP_LAUNCH, MSTX, SYSTEM, with stacks. */
+int decompose__item(struct decompose *d, const struct item *it);
+int decompose__finish(struct decompose *d);
+const struct owner_pool *decompose__pools(const struct decompose *d, size_t *n);
+const struct owned *decompose__owned(const struct decompose *d);
+void decompose__free(struct decompose *d);
+
 #endif

@@ -36,6 +36,43 @@ int steps__item(struct steps *s, const struct item *it, struct step_change chang
 void steps__counts(const struct steps *s, uint64_t *begun, uint64_t *open);
 void steps__free(struct steps *s);
 
+/* ---- the words of owners (owner.c) ---- */
+
+/*
+ * How much of a stated owner rules may replace: SIZE_MAX: it stands, whole.
+ * Labels of the program's own (@label) say nothing of the kind of memory.
+ */
+size_t owner__weak(const char *owner, enum row_type type, bool refine);
+/* The owner of a block of which no more is known than its pool. */
+const char *owner__of_pool(enum row_type type);
+
+/* ---- rules on a block ---- */
+
+enum rule_text { RULE_PYTHON, RULE_C, RULE_OP, RULE_READS, RULE_WRITES, RULE_TEXTS };
+
+/* What is known of a block when it has ended. */
+struct rule_block {
+	enum row_type type;
+	bool other_thread, accessed;
+	uint64_t ends, step, calls;
+	int64_t size;
+	uint64_t match[RULE_TEXTS]; /* by rules__match, of all texts that belong to it */
+	bool stack[2]; /* it has one: RULE_PYTHON, RULE_C */
+};
+
+struct rule_found {
+	const char *label;
+	double confidence;
+	unsigned int number; /* from 1 */
+};
+
+/* Which expressions of this kind match the text: a bit each. */
+uint64_t rules__match(struct rules *r, enum rule_text kind, const struct texts *t, uint32_t text,
+		      int *err);
+/* Other texts come now. */
+void rules__forget(struct rules *r);
+bool rules__find(const struct rules *r, const struct rule_block *b, struct rule_found *f);
+
 /* ---- the shortest edit of two sequences (myers.c) ---- */
 
 enum edit { EDIT_SAME, EDIT_ADD, EDIT_DELETE };

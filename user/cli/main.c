@@ -21,9 +21,12 @@ static const struct {
 	  "list the probes of a process or a library: found, site, cost, why not" },
 	{ "check", cmd_check, "tell what this kernel and these rights allow" },
 	{ "recover", cmd_recover, "finish the files of a run that was killed" },
-	{ "leaks", cmd_leaks, "what a dump shows as leaked: between steps, at the end, between marks" },
+	{ "leaks", cmd_leaks,
+	  "what a dump shows as leaked: between steps, at the end, between marks" },
 	{ "gap", cmd_gap, "how evenly each step of a dump uses its pools" },
-	{ "inefficient", cmd_inefficient, "blocks of a dump allocated too early, freed too late, idle" },
+	{ "inefficient", cmd_inefficient,
+	  "blocks of a dump allocated too early, freed too late, idle" },
+	{ "decompose", cmd_decompose, "who owns the memory of each pool of a dump" },
 	{ "compare", cmd_compare, "two dumps side by side, operator by operator" },
 };
 

@@ -28,6 +28,7 @@ static const struct {
 	[KEY_SHADOW] = K("shadow"),
 	[KEY_PREATTACH] = K("preattach"),
 	[KEY_PATH] = K("path"),
+	[KEY_MID] = K("MID"),
 };
 
 /* The key of n bytes at s; `hint`: try this first, their order is fixed. */

@@ -54,6 +54,7 @@ enum in_key {
 	KEY_SHADOW,
 	KEY_PREATTACH,
 	KEY_PATH,
+	KEY_MID, /* of files of 2025-04: HAL module */
 	KEY_MAX
 };
 
