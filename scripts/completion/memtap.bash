@@ -17,7 +17,7 @@ _memtap()
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} cmd=${COMP_WORDS[1]}
 	COMPREPLY=()
 	if [ "$COMP_CWORD" = 1 ]; then
-		mapfile -t COMPREPLY < <(compgen -W 'record probes check recover leaks gap inefficient decompose compare --help --version' -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W 'record probes check recover leaks gap inefficient decompose compare cut --help --version' -- "$cur")
 		return
 	fi
 	case $prev in
@@ -29,6 +29,7 @@ _memtap()
 	--order) mapfile -t COMPREPLY < <(compgen -W 'time block' -- "$cur"); return ;;
 	--timeline) mapfile -t COMPREPLY < <(compgen -W 'real kernel' -- "$cur"); return ;;
 	--level) mapfile -t COMPREPLY < <(compgen -W '0 1 0,1' -- "$cur"); return ;;
+	--split) mapfile -t COMPREPLY < <(compgen -W 'process device process,device' -- "$cur"); return ;;
 	--format) mapfile -t COMPREPLY < <(compgen -W 'text csv' -- "$cur"); return ;;
 	--events) mapfile -t COMPREPLY < <(compgen -W 'alloc,free,launch alloc,free launch access' -- "$cur"); return ;;
 	--call-stack) mapfile -t COMPREPLY < <(compgen -W 'c python c,python' -- "$cur"); return ;;
@@ -52,6 +53,7 @@ _memtap()
 	inefficient) _memtap_files '--idle-threshold= --min-size= --format --stacks --strict -h --help' ;;
 	decompose) _memtap_files '--blocks --format --rules= --no-default-rules --print-rules --refine --strict
 		-h --help' ;;
+	cut) _memtap_files '--from= --to= --split -o --output --data-format --strict -h --help' ;;
 	compare) _memtap_files '--level -o --output --strict -h --help' ;;
 	esac
 }

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import traceback
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
@@ -92,9 +93,9 @@ class Tests:
     def one(self, name, function, golden):
         try:
             function(golden, lambda *args, **kw: Run(self.binary, *args, **kw))
-        except AssertionError as e:
+        except Exception as e:  # what a test did not foresee is its failure, too
             self.failed += 1
-            print('FAIL %s: %s' % (name, e), file=sys.stderr)
+            print('FAIL %s: %s' % (name, ''.join(traceback.format_exception(e)[-2:])), file=sys.stderr)
         else:
             self.passed += 1
             print('ok   %s' % name)

@@ -4,6 +4,7 @@
 import sys
 
 import test_compare
+import test_cut
 import test_decompose
 import test_forms
 import test_inefficient
@@ -11,5 +12,5 @@ import test_leaks
 import test_manual
 from harness import Tests
 
-sys.exit(Tests(sys.argv[1], sys.argv[2:]).run([test_leaks, test_compare, test_inefficient, test_decompose,
+sys.exit(Tests(sys.argv[1], sys.argv[2:]).run([test_leaks, test_compare, test_inefficient, test_decompose, test_cut,
                                                test_forms, test_manual]))

@@ -15,6 +15,25 @@
 /* "Pytorch Caching memory pool" and the like, the vendor's words; NULL: none that it checks. */
 const char *pool__title(enum row_type t);
 
+/* ---- where steps begin and end (steps.c) ---- */
+
+struct step_change {
+	bool begin; /* else: the end */
+	uint32_t pid;
+	int32_t device;
+	uint64_t number; /* from 1, per process and device */
+};
+
+struct steps;
+
+/* `texts`: of the items' names. NULL: no memory. */
+struct steps *steps__new(const struct texts *texts);
+/* At most two changes by this item; their number, or -ENOMEM. Wants MSTX, SYSTEM. */
+int steps__item(struct steps *s, const struct item *it, struct step_change change[2]);
+/* Begun; begun and not ended. */
+void steps__counts(const struct steps *s, uint64_t *begun, uint64_t *open);
+void steps__free(struct steps *s);
+
 /* ---- leaks between steps, gaps, HAL leaks (leaks.c; msleaks.md 6.1, 6.2) ---- */
 
 struct leak {

@@ -18,24 +18,6 @@ static inline struct hkey key_device(uint32_t pid, int32_t device)
 	return (struct hkey){ pid, (uint32_t)device };
 }
 
-/* ---- steps: which mark opens or closes one (steps.c) ---- */
-
-struct step_change {
-	bool begin; /* else: the end */
-	uint32_t pid;
-	int32_t device;
-	uint64_t number; /* from 1, per process and device */
-};
-
-struct steps;
-
-struct steps *steps__new(const struct texts *texts);
-/* At most two changes by this item; their number, or -ENOMEM. */
-int steps__item(struct steps *s, const struct item *it, struct step_change change[2]);
-/* Begun; begun and not ended. */
-void steps__counts(const struct steps *s, uint64_t *begun, uint64_t *open);
-void steps__free(struct steps *s);
-
 /* ---- the words of owners (owner.c) ---- */
 
 /*

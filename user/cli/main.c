@@ -27,6 +27,8 @@ static const struct {
 	{ "inefficient", cmd_inefficient,
 	  "blocks of a dump allocated too early, freed too late, idle" },
 	{ "decompose", cmd_decompose, "who owns the memory of each pool of a dump" },
+	{ "cut", cmd_cut,
+	  "a window of a dump, or its processes and devices, as dumps of their own" },
 	{ "compare", cmd_compare, "two dumps side by side, operator by operator" },
 };
 

@@ -59,17 +59,29 @@ static size_t key_len(const char *p, const char *end)
 	return p > s && p < end && *p == ':' ? (size_t)(p - s) : 0;
 }
 
-static void set(struct in_row *r, int key, const char *s, const char *end)
+typedef void (*pair_fn)(void *ctx, struct slice key, struct slice value);
+
+/* Those pairs of a row that somebody asks for. */
+struct keyed {
+	struct in_row *r;
+	int hint;
+};
+
+static void keyed(void *ctx, struct slice key, struct slice value)
 {
+	struct keyed *x = ctx;
+	int k = key_of(key.s, key.n, x->hint);
+
 	/* The first counts: what comes later may be text of the program's. */
-	if (key < 0 || r->keys & 1u << key)
+	if (k < 0 || x->r->keys & 1u << k)
 		return;
-	r->keys |= 1u << key;
-	r->attr[key] = (struct slice){ s, (size_t)(end - s) };
+	x->r->keys |= 1u << k;
+	x->r->attr[k] = value;
+	x->hint = k + 1 < KEY_MAX ? k + 1 : 0;
 }
 
 /* The end of the value at p: a comma with a key behind it, or the end. */
-static const char *value_end(const char *p, const char *end, int key)
+static const char *value_end(const char *p, const char *end, struct slice key)
 {
 	const char *q;
 	size_t n;
@@ -77,22 +89,19 @@ static const char *value_end(const char *p, const char *end, int key)
 	while ((q = memchr(p, ',', (size_t)(end - p)))) {
 		n = key_len(q + 1, end);
 		/* An owner has labels of the program's in it: any text. */
-		if (n && (key != KEY_OWNER || key_of(q + 1, n, 0) >= 0))
+		if (n && (!CELL_IS(key, "owner") || key_of(q + 1, n, 0) >= 0))
 			return q;
 		p = q + 1;
 	}
 	return end;
 }
 
-bool attr__read_csv(struct in_row *r)
+/* The pairs of {k:v,…}, each to fn. */
+static bool each_csv(struct slice cell, pair_fn fn, void *ctx)
 {
-	const char *p = r->cell[COL_ATTR].s, *end = p + r->cell[COL_ATTR].n, *q;
-	int key, hint = 0;
-	size_t n;
+	const char *p = cell.s, *end = p + cell.n, *q;
+	struct slice k;
 
-	r->keys = 0;
-	if (p == end)
-		return true;
 	if (*p == '{') {
 		if (end[-1] != '}' || end - p < 2)
 			return false;
@@ -100,18 +109,23 @@ bool attr__read_csv(struct in_row *r)
 		end--;
 	}
 	while (p < end) {
-		n = key_len(p, end);
-		if (!n)
+		k = (struct slice){ p, key_len(p, end) };
+		if (!k.n)
 			return false;
-		key = key_of(p, n, hint);
-		p += n + 1;
-		q = value_end(p, end, key);
-		set(r, key, p, q);
-		if (key >= 0)
-			hint = key + 1 < KEY_MAX ? key + 1 : 0;
+		p += k.n + 1;
+		q = value_end(p, end, k);
+		fn(ctx, k, (struct slice){ p, (size_t)(q - p) });
 		p = q < end ? q + 1 : end;
 	}
 	return true;
+}
+
+bool attr__read_csv(struct in_row *r)
+{
+	struct keyed k = { r, 0 };
+
+	r->keys = 0;
+	return !r->cell[COL_ATTR].n || each_csv(r->cell[COL_ATTR], keyed, &k);
 }
 
 /* ---- JSON ---- */
@@ -190,8 +204,8 @@ static bool escape(struct json *j)
 	return put_utf8(j->scratch, u);
 }
 
-/* A string; *offset: where in the scratch it stands, when it had escapes, else SIZE_MAX. */
-static bool string(struct json *j, struct slice *out, size_t *offset)
+/* A string; one with escapes goes to the scratch, which has room for all of them. */
+static bool string(struct json *j, struct slice *out)
 {
 	const char *s;
 	size_t at;
@@ -203,7 +217,6 @@ static bool string(struct json *j, struct slice *out, size_t *offset)
 		j->p++;
 	if (j->p == j->end)
 		return false;
-	*offset = SIZE_MAX;
 	*out = (struct slice){ s, (size_t)(j->p - s) };
 	if (*j->p == '"') {
 		j->p++;
@@ -223,61 +236,87 @@ static bool string(struct json *j, struct slice *out, size_t *offset)
 	if (j->p == j->end || j->scratch->failed)
 		return false;
 	j->p++;
-	*offset = at;
-	out->n = j->scratch->len - at;
+	*out = (struct slice){ j->scratch->data + at, j->scratch->len - at };
 	return true;
 }
 
 /* A string, or a bare word such as a number. */
-static bool value(struct json *j, struct slice *out, size_t *offset)
+static bool value(struct json *j, struct slice *out)
 {
 	const char *s;
 
 	space(j);
 	if (j->p < j->end && *j->p == '"')
-		return string(j, out, offset);
+		return string(j, out);
 	s = j->p;
 	while (j->p < j->end && (letter(*j->p) || (*j->p >= '0' && *j->p <= '9') || *j->p == '-' ||
 				 *j->p == '+' || *j->p == '.'))
 		j->p++;
-	*offset = SIZE_MAX;
 	*out = (struct slice){ s, (size_t)(j->p - s) };
 	return out->n > 0;
 }
 
-bool attr__read_json(struct in_row *r, struct strbuf *scratch)
+/* The pairs of an object, each to fn. */
+static bool each_json(struct slice cell, struct strbuf *scratch, pair_fn fn, void *ctx)
 {
-	struct json j = { r->cell[COL_ATTR].s, NULL, scratch };
-	size_t at[KEY_MAX], offset, unused;
+	struct json j = { cell.s, cell.s + cell.n, scratch };
 	struct slice k, v;
-	int key, hint = 0, i;
 
-	r->keys = 0;
 	strbuf__reset(scratch);
-	if (!r->cell[COL_ATTR].n)
-		return true;
-	j.end = j.p + r->cell[COL_ATTR].n;
-	if (!take(&j, '{'))
+	/* What escapes stand for is never longer than they are, so nothing moves. */
+	if (!strbuf__reserve(scratch, cell.n + 1) || !take(&j, '{'))
 		return false;
 	if (!take(&j, '}')) {
 		do {
-			if (!string(&j, &k, &unused) || !take(&j, ':') || !value(&j, &v, &offset))
+			if (!string(&j, &k) || !take(&j, ':') || !value(&j, &v))
 				return false;
-			key = unused == SIZE_MAX ? key_of(k.s, k.n, hint) : -1;
-			if (key < 0 || r->keys & 1u << key)
-				continue;
-			set(r, key, v.s, v.s + v.n);
-			at[key] = offset;
-			hint = key + 1 < KEY_MAX ? key + 1 : 0;
+			fn(ctx, k, v);
 		} while (take(&j, ','));
 		if (!take(&j, '}'))
 			return false;
 	}
 	space(&j);
-	/* The scratch may have moved while it grew. */
-	for (i = 0; i < KEY_MAX; i++) {
-		if (r->keys & 1u << i && at[i] != SIZE_MAX)
-			r->attr[i].s = scratch->data + at[i];
-	}
 	return j.p == j.end;
+}
+
+bool attr__read_json(struct in_row *r, struct strbuf *scratch)
+{
+	struct keyed k = { r, 0 };
+
+	r->keys = 0;
+	return !r->cell[COL_ATTR].n || each_json(r->cell[COL_ATTR], scratch, keyed, &k);
+}
+
+/* ---- all of them ---- */
+
+struct listed {
+	struct in_pair *pairs;
+	size_t n, max;
+};
+
+static void listed(void *ctx, struct slice key, struct slice value)
+{
+	struct listed *l = ctx;
+
+	if (l->n < l->max)
+		l->pairs[l->n] = (struct in_pair){ key, value };
+	l->n++;
+}
+
+bool in_row__pairs(const struct in_row *r, struct in_pair *pairs, size_t max, size_t *n,
+		   struct strbuf *scratch)
+{
+	struct slice cell = r->cell[COL_ATTR];
+	struct listed l = { pairs, 0, max };
+	size_t i = 1;
+	bool ok;
+
+	while (i < cell.n && (cell.s[i] == ' ' || cell.s[i] == '\n'))
+		i++;
+	if (i < cell.n && cell.s[0] == '{' && (cell.s[i] == '"' || cell.s[i] == '}'))
+		ok = each_json(cell, scratch, listed, &l);
+	else
+		ok = !cell.n || each_csv(cell, listed, &l);
+	*n = l.n;
+	return ok && l.n <= max;
 }

@@ -283,7 +283,7 @@ int csv_in__next(struct csv_in *f, struct in_row *r)
 		if (st == RECORD_OK) {
 			if (fill(f, &rec, r)) {
 				f->pos = f->buf + (rec.next - f->buf);
-				f->counts.rows++;
+				counts__row(&f->counts, r->time);
 				return 1;
 			}
 			st = RECORD_BAD;

@@ -180,7 +180,7 @@ int db_in__next(struct db_in *f, struct in_row *r)
 		rc = f->st ? sqlite3_step(f->st) : SQLITE_DONE;
 		if (rc == SQLITE_ROW) {
 			if (fill(f, r)) {
-				f->counts.rows++;
+				counts__row(&f->counts, r->time);
 				return 1;
 			}
 			if (f->counts.bad++ < 3)

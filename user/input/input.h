@@ -75,6 +75,17 @@ struct in_row {
 /* A number among the attributes, decimal or 0x…; false: not there, or no number. */
 bool in_row__num(const struct in_row *r, enum in_key key, int64_t *v);
 
+struct in_pair {
+	struct slice key, value;
+};
+struct strbuf;
+/*
+ * All attributes, in their order, at most max; those with escapes live in
+ * scratch. False: they cannot be read, or are more.
+ */
+bool in_row__pairs(const struct in_row *r, struct in_pair *pairs, size_t max, size_t *n,
+		   struct strbuf *scratch);
+
 /* What a file was found to be. */
 struct in_counts {
 	uint64_t rows;
@@ -84,6 +95,7 @@ struct in_counts {
 	uint64_t headers; /* header lines after the first (V-now, after a fork) */
 	uint64_t loose; /* rows that are no RFC 4180, read by the vendor's forms */
 	uint64_t doubled; /* in_stream: rows that stand in the files twice, taken once */
+	uint64_t first, last; /* the least and greatest time of a row; 0 without rows */
 };
 
 struct in_file;

@@ -24,6 +24,14 @@ enum row_type cell__type(struct slice c);
 /* All of r but the attributes from r->cell. False: not the cells of a row. */
 bool cells__row(struct in_row *r);
 
+/* One row more. */
+static inline void counts__row(struct in_counts *c, uint64_t time)
+{
+	c->first = !c->rows || time < c->first ? time : c->first;
+	c->last = !c->rows || time > c->last ? time : c->last;
+	c->rows++;
+}
+
 /* ---- the column Attr (attr.c) ---- */
 
 /* {k:v,…}, with or without the braces. False: something else. */

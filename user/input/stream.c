@@ -21,6 +21,10 @@ struct in_stream {
 
 static void count(struct in_counts *to, const struct in_counts *c)
 {
+	if (c->rows) {
+		to->first = !to->rows || c->first < to->first ? c->first : to->first;
+		to->last = !to->rows || c->last > to->last ? c->last : to->last;
+	}
 	to->rows += c->rows;
 	to->bad += c->bad;
 	to->bad_attrs += c->bad_attrs;
