@@ -42,7 +42,10 @@ static void touch(struct slice c)
 
 static void read_all(void)
 {
+	struct strbuf scratch = { 0 };
+	struct in_pair pairs[8];
 	struct in_file *f;
+	size_t n, k;
 	struct in_row r;
 	int64_t v;
 	int i;
@@ -58,8 +61,14 @@ static void read_all(void)
 				touch(r.attr[i]);
 			sum += in_row__num(&r, (enum in_key)i, &v) ? (uint64_t)v : 0;
 		}
+		in_row__pairs(&r, pairs, 8, &n, &scratch);
+		for (k = 0; k < n && k < 8; k++) {
+			touch(pairs[k].key);
+			touch(pairs[k].value);
+		}
 	}
 	in_file__close(f);
+	strbuf__free(&scratch);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

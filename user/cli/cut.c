@@ -171,7 +171,7 @@ static int run(const char *path, bool *incomplete)
 {
 	struct cutting c = { 0 };
 	struct in_set set;
-	bool told;
+	bool told = false; /* the second reading says it */
 	int err, e;
 	size_t i;
 
