@@ -289,3 +289,41 @@ Test(rows, of_no_dump)
 	cr_expect_eq(in_file__open("/dev/null", &f), -EINVAL);
 	cr_expect_eq(in_file__open("/nowhere/x.csv", &f), -ENOENT);
 }
+
+/* What might take for ever to be told apart does not. */
+static int read_many(const char *line, unsigned int n)
+{
+	struct strbuf sb = { 0 };
+	struct in_file *f;
+	struct in_row r;
+	unsigned int i;
+	int err;
+
+	strbuf__puts(&sb, HEAD);
+	for (i = 0; i < n; i++)
+		strbuf__printf(&sb, "%u,MSTX,Mark,%s\n", i + 1, line);
+	cr_assert_eq(in_file__open(put_file("leaks_dump_1.csv", sb.data, sb.len), &f), 0);
+	while ((err = in_file__next(f, &r)) > 0)
+		;
+	in_file__counts(f, &counts);
+	in_file__close(f);
+	strbuf__free(&sb);
+	return err;
+}
+
+Test(rows, without_an_end, .timeout = 30)
+{
+	cr_expect_eq(read_many("\"\"\"", 200000), 0);
+	cr_expect_eq(counts.rows, 0);
+	cr_expect_eq(read_many("\"x", 200000), 0);
+	cr_expect_eq(read_many("x", 200000), 0);
+	cr_expect_eq(read_many("\"x\"\",100,5,7,0,N/A,,,", 200000), 0);
+	cr_expect_eq(counts.rows, 200000);
+	cr_expect_eq(read_many("N/A,100,5,7,0,1,\"{a", 200000), 0);
+	cr_expect_eq(read_many("N/A,100,5,7,0,1,,\"a", 200000), 0);
+	cr_expect_eq(counts.rows, 0);
+	/* Quotes that are all doubled: each row would be looked for to the end of the file. */
+	cr_expect_eq(read_many("a\",\"\"\"\"x", 1), 0);
+	cr_expect_eq(read_many("\"\"\"\"\"x", 200000), 0);
+	cr_expect_eq(read_many("\"\"\"\"\"x\"\"", 200000), 0);
+}

@@ -14,6 +14,12 @@
 #define BUFFER (1u << 20)
 /* Of so many pieces that are no rows the place is told. */
 #define TELL_BAD 3
+/*
+ * Rows whose end was looked for further than this and not found; so many of
+ * them are damage. Without a limit a file could be made that takes for ever.
+ */
+#define FAR 65536
+#define MAX_ENDLESS 64
 
 struct csv_in {
 	int fd;
@@ -22,6 +28,7 @@ struct csv_in {
 	size_t cap;
 	bool eof, skipping;
 	unsigned int columns;
+	unsigned int endless;
 	uint64_t offset; /* of buf in the file */
 	struct in_counts counts;
 };
@@ -257,6 +264,13 @@ static bool no_record(struct csv_in *f, int *again)
 	return false;
 }
 
+static int damaged(const struct csv_in *f)
+{
+	pr_err("%s: is damaged: more than %d rows have no end; cut it to the part that is whole",
+	       f->path, MAX_ENDLESS);
+	return -EBADMSG;
+}
+
 int csv_in__next(struct csv_in *f, struct in_row *r)
 {
 	struct record rec;
@@ -290,6 +304,8 @@ int csv_in__next(struct csv_in *f, struct in_row *r)
 		}
 		if (st == RECORD_MORE && f->end - f->pos >= (ptrdiff_t)IN_MAX_RECORD) {
 			bad(f, "a row of more than 16 MiB, or a quote that is not closed");
+			if (++f->endless > MAX_ENDLESS)
+				return damaged(f);
 			continue;
 		}
 		if (st == RECORD_MORE) {
@@ -307,6 +323,8 @@ int csv_in__next(struct csv_in *f, struct in_row *r)
 			return 0;
 		}
 		bad(f, "no row of a dump");
+		if (rec.looked > FAR && ++f->endless > MAX_ENDLESS)
+			return damaged(f);
 	}
 }
 

@@ -69,6 +69,7 @@ struct record {
 	uint32_t doubled; /* 1 << column: holds "" for " */
 	bool loose; /* read by the vendor's forms */
 	const char *next; /* behind it */
+	size_t looked; /* so many bytes were looked at by the RFC's rules */
 };
 
 /* eof: nothing follows end. */

@@ -99,6 +99,7 @@ static bool all_digits(struct slice c)
 static enum record_state strict(const char *p, const char *end, bool eof, unsigned int columns,
 				struct record *rec)
 {
+	const char *start = p;
 	enum record_state st;
 	struct slice c;
 	unsigned int i;
@@ -111,6 +112,7 @@ static enum record_state strict(const char *p, const char *end, bool eof, unsign
 			st = quoted(p, end, eof, &c, &doubled, &p);
 		else
 			st = plain(p, end, eof, i + 1 == columns, &c, &p);
+		rec->looked = (size_t)((st == RECORD_OK ? p : end) - start);
 		if (st != RECORD_OK)
 			return st;
 		if (i < COL_MAX) {
@@ -286,21 +288,39 @@ static enum record_state loose_c(const char *p, const char *end, bool eof, struc
 			return st;
 		if (st != RECORD_OK)
 			continue;
-		if (*next < end && !record__starts(*next, end) && (eof || end - *next > 64))
-			continue;
+		if (*next < end && (eof || end - *next > 64))
+			continue; /* lines of the stack */
 		*c = (struct slice){ s, (size_t)(q - s) };
 		return RECORD_OK;
 	}
 	return eof ? RECORD_BAD : RECORD_MORE;
 }
 
+/* Where the next record starts; NULL: not before end. No text of the vendor's goes beyond that. */
+static const char *next_start(const char *p, const char *end, bool eof)
+{
+	while ((p = memchr(p, '\n', (size_t)(end - p)))) {
+		p++;
+		if (p == end || (!eof && end - p < 64))
+			return NULL;
+		if (record__starts(p, end))
+			return p;
+	}
+	return NULL;
+}
+
 static enum record_state loose(const char *p, const char *end, bool eof, struct record *rec)
 {
-	enum record_state st, none = eof ? RECORD_BAD : RECORD_MORE;
+	const char *next = next_start(p, end, eof);
+	enum record_state st, none = eof || next ? RECORD_BAD : RECORD_MORE;
 	int i;
 
 	rec->doubled = 0;
 	rec->loose = true;
+	if (next) {
+		end = next;
+		eof = true;
+	}
 	for (i = COL_ID; i <= COL_TYPE; i++) {
 		st = plain(p, end, eof, false, &rec->cell[i], &p);
 		if (st != RECORD_OK)
@@ -331,6 +351,7 @@ enum record_state record__read(const char *p, const char *end, bool eof, unsigne
 	struct record other;
 	enum record_state st, st2;
 
+	rec->looked = 0;
 	rec->loose = false;
 	st = strict(p, end, eof, columns, rec);
 	if (st == RECORD_OK)
@@ -338,6 +359,7 @@ enum record_state record__read(const char *p, const char *end, bool eof, unsigne
 	/* Columns of somebody else's behind ours: only by the RFC. */
 	if (columns > COL_MAX)
 		return st;
+	other.looked = rec->looked;
 	st2 = loose(p, end, eof, &other);
 	if (st2 == RECORD_OK)
 		*rec = other;
