@@ -173,6 +173,21 @@ def test_leaks_with_ranges_that_overlap(golden, memtap):
         shutil.rmtree(folder)
 
 
+def test_leaks_marks_of_no_device(golden, memtap):
+    """A recorder that came late may not know the device of a thread: its steps count for all devices."""
+    folder = tempfile.mkdtemp()
+    try:
+        rows = [step(1, 1, device=0), step(2, 1, False), step(3, 2), pta(4, 'MALLOC', 4096), pta(5, 'MALLOC', 8192, 1),
+                step(6, 2, False), step(7, 3), step(8, 3, False)]
+        rows = [r.replace(',0,N/A,', ',N/A,N/A,') if 'MSTX' in r else r for r in rows]
+        out = memtap('leaks', write(folder, rows)).out
+        for device, ptr in ((0, '0x1000'), (1, '0x2000')):
+            assert ('leaks on device %d ======\nDirect Pytorch Caching memory pool leak of 0.000488 Mb(s) at %s in '
+                    'kernel_0 at step 2.' % (device, ptr)) in out, out
+    finally:
+        shutil.rmtree(folder)
+
+
 def test_leaks_with_stacks(golden, memtap):
     folder = tempfile.mkdtemp()
     try:

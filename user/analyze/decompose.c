@@ -104,7 +104,9 @@ static uint64_t value_of(const struct hmap *m, struct hkey k)
 /* Step in the upper, ends in the lower half. */
 static struct device device_of(const struct decompose *d, uint32_t pid, int32_t device)
 {
-	uint64_t v = value_of(&d->devices, key_device(pid, device));
+	const uint64_t *p = hmap__get(&d->devices, key_device(pid, device));
+	/* Marks of an unknown device count for all that have none of their own. */
+	uint64_t v = p ? *p : value_of(&d->devices, key_device(pid, DEV_NA));
 
 	return (struct device){ v >> 32, v & UINT32_MAX };
 }

@@ -44,6 +44,7 @@ struct device {
 struct leaks {
 	struct steps *steps;
 	struct hmap live, devices, kernels;
+	struct hmap during; /* of each process: the step by marks of no device */
 	struct block *blocks;
 	size_t n_blocks, cap_blocks;
 	uint32_t free_block; /* index + 1 */
@@ -95,6 +96,7 @@ void leaks__free(struct leaks *l)
 	hmap__free(&l->live);
 	hmap__free(&l->devices);
 	hmap__free(&l->kernels);
+	hmap__free(&l->during);
 	free(l->blocks);
 	free(l->devs);
 	free(l->list);
@@ -106,7 +108,7 @@ void leaks__free(struct leaks *l)
 static int device_of(struct leaks *l, uint32_t pid, int32_t device, uint32_t *index)
 {
 	bool fresh;
-	uint64_t *v = hmap__put(&l->devices, key_device(pid, device), &fresh);
+	uint64_t *v = hmap__put(&l->devices, key_device(pid, device), &fresh), *during;
 
 	if (!v)
 		return -ENOMEM;
@@ -116,7 +118,10 @@ static int device_of(struct leaks *l, uint32_t pid, int32_t device, uint32_t *in
 			hmap__del(&l->devices, key_device(pid, device), NULL);
 			return -ENOMEM;
 		}
-		l->devs[l->n_devs++] = (struct device){ .pid = pid, .device = device };
+		during = hmap__get(&l->during, (struct hkey){ pid, 0 });
+		l->devs[l->n_devs++] = (struct device){ .pid = pid,
+							.device = device,
+							.during = during ? *during : 0 };
 	}
 	*index = (uint32_t)*v;
 	return 0;
@@ -306,22 +311,43 @@ static void gaps_of_step(struct device *d, uint64_t step)
 	}
 }
 
-static int step_changed(struct leaks *l, const struct step_change *c, uint64_t time)
+static int step_of_device(struct leaks *l, uint32_t device, const struct step_change *c,
+			  uint64_t time)
 {
-	uint32_t device;
-	int err = device_of(l, c->pid, c->device, &device);
+	struct device *d = &l->devs[device];
+	int err;
 
-	if (err)
-		return err;
 	if (c->begin) {
-		l->devs[device].during = c->number;
+		d->during = c->number;
 		return 0;
 	}
-	l->devs[device].last_end = time;
+	d->last_end = time;
 	if (c->number < 2)
 		return 0;
 	err = report(l, device, c->number);
-	gaps_of_step(&l->devs[device], c->number);
+	gaps_of_step(d, c->number);
+	return err;
+}
+
+static int step_changed(struct leaks *l, const struct step_change *c, uint64_t time)
+{
+	uint32_t device, i;
+	uint64_t *v;
+	int err;
+
+	if (c->device != DEV_NA) {
+		err = device_of(l, c->pid, c->device, &device);
+		return err ? err : step_of_device(l, device, c, time);
+	}
+	/* Nobody knows the device of the thread that marked it: it counts for all. */
+	v = hmap__put(&l->during, (struct hkey){ c->pid, 0 }, NULL);
+	if (!v)
+		return -ENOMEM;
+	*v = c->number;
+	for (i = 0, err = 0; i < l->n_devs && !err; i++) {
+		if (l->devs[i].pid == c->pid)
+			err = step_of_device(l, i, c, time);
+	}
 	return err;
 }
 
