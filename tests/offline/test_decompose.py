@@ -143,9 +143,14 @@ def test_decompose_conditions(golden, memtap):
         assert [r['Owner'] for r in blocks(memtap, '--rules=' + rules, dump) if r['allocation_id'] == '2'] == ['MINE']
         assert [r['Owner'] for r in blocks(memtap, dump) if r['allocation_id'] == '2'] == ['PTA@ops@aten']
         # Two dumps with the same rules: texts of one must not be taken for those of the other.
-        out = memtap('decompose', '--blocks', '--rules=' + rules, dump, golden('train_stacks')).out
-        assert out.count('optimizer_state') == memtap('decompose', '--blocks', golden('train_stacks')).out.count(
-            'optimizer_state')
+        with open(rules, 'w') as f:
+            f.write('HERE 0.5 "python=: f$"\n')
+        second = os.path.join(folder, 'leaks_dump_2.csv')
+        with open(second, 'w') as f:
+            f.write(HEADER + '\n' + '\n'.join(ROWS).replace('(3): f', '(3): g') + '\n')
+        for a, b in ((dump, second), (second, dump)):
+            run = memtap('decompose', '--no-default-rules', '--rules=' + rules, a, b)
+            assert run.out.count('HERE') == 1 and run.status == 0, run.out
     finally:
         shutil.rmtree(folder)
 

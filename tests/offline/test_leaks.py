@@ -122,8 +122,8 @@ def test_leaks_between_marks(golden, memtap):
         shutil.rmtree(folder)
 
 
-def pta(i, event, ptr, device=0, pid=7):
-    attr = '"{allocation_id:%d,addr:%d,size:512,total:4096,used:512}"' % (i, ptr)
+def pta(i, event, ptr, device=0, pid=7, used=512):
+    attr = '"{allocation_id:%d,addr:%d,size:512,total:4096,used:%d}"' % (i, ptr, used)
     return '%d,%s,PTA,N/A,%d,%d,%d,%d,%d,%s,,' % (i, event, 1000 + i, pid, pid, device, ptr, attr)
 
 
@@ -162,13 +162,20 @@ def test_leaks_with_ranges_that_overlap(golden, memtap):
     try:
         def other(i):
             return '%d,MSTX,Range_start,"other",%d,7,7,0,N/A,,,' % (i, 1000 + i)
+        outs = []
         for first in (1, 5):
             rows = [step(1, first), step(2, first, False),
-                    step(3, first + 1), other(4), pta(5, 'MALLOC', 4096), step(6, first + 1, False),
-                    step(7, first + 3), step(8, first + 2, False), step(9, 2, False) if first > 1 else step(9, 77, False),
-                    pta(10, 'MALLOC', 8192), step(11, first + 3, False), pta(12, 'FREE', 4096), pta(13, 'FREE', 8192)]
-            out = memtap('leaks', write(folder, rows)).out
-            assert 'at 0x1000 in kernel_0 at step 2.' in out and 'in 1 allocation(s)' in out, out
+                    step(3, first + 1), other(4), pta(5, 'MALLOC', 4096, used=512), pta(6, 'MALLOC', 512, used=1024),
+                    step(7, first + 1, False), pta(8, 'FREE', 512, used=600),
+                    step(9, first + 3), step(10, first + 2, False), step(11, 2, False) if first > 1 else step(11, 77, False),
+                    pta(12, 'MALLOC', 8192, used=2400), step(13, first + 3, False),
+                    pta(14, 'FREE', 4096, used=1), pta(15, 'FREE', 8192, used=1)]
+            outs.append(memtap('leaks', write(folder, rows)).out)
+            assert 'at 0x1000 in kernel_0 at step 2.' in outs[-1] and 'in 1 allocation(s)' in outs[-1], outs[-1]
+            # The least and most of each step: 512 of 1024, then 600 of 2400.
+            gaps = [x.split() for x in outs[-1].split('\n') if 'Gap\t' in x]
+            assert [(g[1], g[3]) for g in gaps] == [('25.0000', '3'), ('50.0000', '2')], outs[-1]
+        assert outs[0] == outs[1]
     finally:
         shutil.rmtree(folder)
 
