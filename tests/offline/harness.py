@@ -51,8 +51,8 @@ class Golden:
 class Run:
     """memtap with these arguments."""
 
-    def __init__(self, binary, *args, stdin=None, env=None):
-        p = subprocess.run([binary, *args], capture_output=True, text=True, timeout=300, stdin=stdin,
+    def __init__(self, binary, *args, stdout=subprocess.PIPE, env=None):
+        p = subprocess.run([binary, *args], stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=300,
                            env=dict(os.environ, LC_ALL='C', **(env or {})))
         self.status, self.out, self.err = p.returncode, p.stdout, p.stderr
 

@@ -75,3 +75,11 @@ def test_forms_of_one_dump(golden, memtap):
 def test_forms_of_the_vendors_db(golden, memtap):
     with open(golden('db/console.txt')) as f:
         assert memtap('leaks', golden('db')).out == f.read()
+
+
+def test_forms_that_cannot_be_printed(golden, memtap):
+    """A full disk behind standard output is a failure of each command, and told."""
+    for command in (*COMMANDS, ('decompose', '--blocks'), ('decompose', '--print-rules'), ('leaks', '--marks=x')):
+        with open('/dev/full', 'w') as full:
+            run = memtap(*command, golden('train_mstx'), stdout=full)
+        assert run.status == 1 and 'tandard output' in run.err, (command, run.status, run.err)

@@ -178,6 +178,26 @@ Test(stream, is_in_order)
 	sorted(200000);
 }
 
+Test(stream, that_finds_no_room)
+{
+	struct in_want w = { .events = ~0u, .memory = 1 };
+	struct strbuf sb = { 0 };
+	struct in_stream *s;
+	struct in_set set;
+	unsigned int i;
+
+	strbuf__puts(&sb, HEAD);
+	for (i = 0; i < 1000; i++)
+		strbuf__printf(&sb, "%u,SYSTEM,ACL_INIT,N/A,%u,5,7,N/A,N/A,,,\n", i, i + 1);
+	cr_assert_eq(in_set__find(put_file("leaks_dump_1.csv", sb.data, sb.len), &set), 0);
+	texts = texts__new(1 << 20);
+	setenv("TMPDIR", "/nowhere", 1);
+	cr_expect_eq(in_stream__open(&set, &w, texts, &s), -ENOENT);
+	in_set__free(&set);
+	texts__free(texts);
+	strbuf__free(&sb);
+}
+
 Test(stream, has_rows_of_two_files_once)
 {
 	struct in_counts c;
