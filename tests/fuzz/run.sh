@@ -71,8 +71,8 @@ db.commit()
 open(sys.argv[1] + '/json', 'w').write('{"allocation_id":"1","owner":"a\\u00e9\\"","size":5}')
 EOF
 	fi ;;
-rules) sed -f "$src/user/analyze/quote.sed" "$src/user/analyze/owners.rules" >"$out/default.c"
-	sources=("$src"/user/analyze/*.c "$out/default.c" "$src"/user/model/{row,texts}.c "$src"/user/base/*.c) libs=()
+rules) sources=("$src"/user/analyze/*.c "$out/default.c" "$src"/user/model/{row,texts}.c "$src"/user/base/*.c) libs=()
+	sed -f "$src/user/analyze/quote.sed" "$src/user/analyze/owners.rules" >"$out/default.c"
 	[ $# -gt 0 ] || cp "$src/user/analyze/owners.rules" "$out/corpus/" ;;
 *) echo "no such target: $name" >&2; exit 2 ;;
 esac
