@@ -163,3 +163,36 @@ Test(leaks, of_a_place_used_again)
 	leaks__free(l);
 	texts__free(texts);
 }
+
+/* Steps of two threads that overlap: each end is that of its own step. */
+Test(steps, that_overlap)
+{
+	static const struct {
+		bool begin;
+		uint32_t tid;
+		const char *id;
+		uint64_t number;
+	} marks[] = { { true, 7, NULL, 1 }, { true, 8, NULL, 2 }, { false, 7, "1", 1 },
+		      { true, 7, NULL, 3 }, { false, 7, "3", 3 }, { false, 8, "2", 2 } };
+	struct texts *texts = texts__new(4096);
+	struct steps *s = steps__new(texts);
+	struct step_change c[2];
+	struct item it;
+	char name[64];
+	int err = 0;
+	size_t i;
+
+	for (i = 0; i < MT_ARRAY_SIZE(marks); i++) {
+		it = item(i + 1, ROW_MSTX, marks[i].begin ? ROW_RANGE_START : ROW_RANGE_END);
+		it.tid = marks[i].tid;
+		snprintf(name, sizeof(name), "%s%s",
+			 marks[i].begin ? "step start" : "Range end from id ",
+			 marks[i].begin ? "" : marks[i].id);
+		it.name = texts__put(texts, name, strlen(name), &err);
+		cr_assert_eq(steps__item(s, &it, c), 1, "mark %zu", i);
+		cr_expect_eq(c[0].begin, marks[i].begin);
+		cr_expect_eq(c[0].number, marks[i].number, "mark %zu", i);
+	}
+	steps__free(s);
+	texts__free(texts);
+}

@@ -18,7 +18,7 @@ struct open_range {
 	uint64_t seq; /* which start of the process */
 	uint32_t tid;
 	int32_t device;
-	bool step;
+	uint64_t step; /* its number, 0 = another range */
 };
 
 struct proc {
@@ -110,13 +110,10 @@ static int begin(struct steps *s, const struct item *it, int32_t device, struct 
 	return 1;
 }
 
-static int end(struct steps *s, uint32_t pid, int32_t device, struct step_change *c)
+static int end(struct steps *s, uint32_t pid, int32_t device, uint64_t number,
+	       struct step_change *c)
 {
-	uint64_t *v = hmap__get(&s->devices, key_device(pid, device));
-
-	if (!v || !*v)
-		return 0;
-	*c = (struct step_change){ false, pid, device, *v };
+	*c = (struct step_change){ false, pid, device, number };
 	s->open -= s->open > 0;
 	return 1;
 }
@@ -127,6 +124,7 @@ static int range_start(struct steps *s, const struct item *it, struct step_chang
 	struct open_range *o;
 	size_t n;
 	bool step;
+	int err;
 
 	if (!p)
 		return -ENOMEM;
@@ -136,9 +134,12 @@ static int range_start(struct steps *s, const struct item *it, struct step_chang
 		memmove(p->open, p->open + 1, --p->n_open * sizeof(*p->open));
 	if (!VEC_GROW(p->open, p->n_open, p->cap_open))
 		return -ENOMEM;
+	err = step ? begin(s, it, it->device, c) : 0;
+	if (err < 0)
+		return err;
 	o = &p->open[p->n_open++];
-	*o = (struct open_range){ p->starts, it->tid, it->device, step };
-	return step ? begin(s, it, it->device, c) : 0;
+	*o = (struct open_range){ p->starts, it->tid, it->device, step ? c->number : 0 };
+	return err;
 }
 
 /* The open range that an end without a known id closes: the last of its thread, or the last. */
@@ -206,19 +207,19 @@ static int range_end(struct steps *s, const struct item *it, struct step_change 
 	r = *o;
 	memmove(o, o + 1, (size_t)(p->open + p->n_open - (o + 1)) * sizeof(*o));
 	p->n_open--;
-	return r.step ? end(s, it->pid, r.device, c) : 0;
+	return r.step ? end(s, it->pid, r.device, r.step, c) : 0;
 }
 
 /* One step ends and the next begins; the first has no row of its own. */
 static int boundary(struct steps *s, const struct item *it, struct step_change change[2])
 {
-	int n;
+	const uint64_t *v = hmap__get(&s->devices, key_device(it->pid, it->device));
+	uint64_t number = v ? *v : 1;
 
-	if (!hmap__get(&s->devices, key_device(it->pid, it->device)) &&
-	    begin(s, it, it->device, &change[0]) < 0)
+	if (!v && begin(s, it, it->device, &change[0]) < 0)
 		return -ENOMEM;
-	n = end(s, it->pid, it->device, change);
-	return begin(s, it, it->device, &change[n]) < 0 ? -ENOMEM : n + 1;
+	end(s, it->pid, it->device, number, &change[0]);
+	return begin(s, it, it->device, &change[1]) < 0 ? -ENOMEM : 2;
 }
 
 int steps__item(struct steps *s, const struct item *it, struct step_change change[2])
