@@ -71,6 +71,10 @@ db.commit()
 open(sys.argv[1] + '/json', 'w').write('{"allocation_id":"1","owner":"a\\u00e9\\"","size":5}')
 EOF
 	fi ;;
+analyses) sources=("$src"/user/analyze/*.c "$out/default.c" "$src"/user/model/{row,texts}.c "$src"/user/base/*.c)
+	libs=()
+	sed -f "$src/user/analyze/quote.sed" "$src/user/analyze/owners.rules" >"$out/default.c"
+	[ $# -gt 0 ] || head -c 4000 "$src/user/analyze/leaks.c" >"$out/corpus/any" ;;
 rules) sources=("$src"/user/analyze/*.c "$out/default.c" "$src"/user/model/{row,texts}.c "$src"/user/base/*.c) libs=()
 	sed -f "$src/user/analyze/quote.sed" "$src/user/analyze/owners.rules" >"$out/default.c"
 	[ $# -gt 0 ] || cp "$src/user/analyze/owners.rules" "$out/corpus/" ;;

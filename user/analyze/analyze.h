@@ -150,6 +150,7 @@ struct compare_row {
 	bool in_base, in_other;
 	int32_t device;
 	int64_t base, other; /* size of the next pool row */
+	int64_t diff; /* other - base; at most what the type holds */
 };
 
 struct compare;

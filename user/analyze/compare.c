@@ -146,18 +146,23 @@ static int add_row(struct compare *c, const struct device *d, const struct op *b
 		   const struct op *other)
 {
 	const struct op *of = other ? other : base;
+	int64_t diff;
 
 	if (!of)
 		return -EINVAL;
 	if (!VEC_GROW(c->rows, c->n_rows, c->cap_rows))
 		return -ENOMEM;
+	/* Sizes of a damaged file may be anything. */
+	if (__builtin_sub_overflow(other ? other->size : 0, base ? base->size : 0, &diff))
+		diff = other && other->size > 0 ? INT64_MAX : INT64_MIN;
 	c->rows[c->n_rows++] = (struct compare_row){ .name = of->name,
 						     .event = of->event,
 						     .in_base = base,
 						     .in_other = other,
 						     .device = d->device,
 						     .base = base ? base->size : 0,
-						     .other = other ? other->size : 0 };
+						     .other = other ? other->size : 0,
+						     .diff = diff };
 	return 0;
 }
 

@@ -175,7 +175,7 @@ int range__finish(struct range *r)
 	for (i = 0; g < r->n_results && !err; g++, i = k) {
 		for (k = i; k < r->n_events && r->events[k].group == g; k++)
 			;
-		err = judge(r, &r->results[g], r->events + i, k - i);
+		err = judge(r, &r->results[g], k > i ? r->events + i : NULL, k - i);
 	}
 	return err;
 }

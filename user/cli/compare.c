@@ -91,7 +91,7 @@ static void print_rows(FILE *f, const struct compare *c, const struct texts *t)
 		fprintf(f, ",%s", offline__device(r[i].device));
 		put_side(f, r[i].in_base, r[i].base);
 		put_side(f, r[i].in_other, r[i].other);
-		fprintf(f, ",%lld\n", (long long)(r[i].other - r[i].base));
+		fprintf(f, ",%lld\n", (long long)r[i].diff);
 	}
 }
 

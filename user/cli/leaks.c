@@ -112,7 +112,7 @@ static void print_hal(const struct leaks *l, const struct texts *t)
 {
 	size_t n, i;
 	const struct leak *k = leaks__hal(l, &n);
-	int64_t sum = 0;
+	double sum = 0;
 
 	for (i = 0; i < n; i++) {
 		printf("[client %u][device: %s]: Leak memory in Malloc operator, addr: 0x%llx, "
@@ -121,12 +121,12 @@ static void print_hal(const struct leaks *l, const struct texts *t)
 		       (long long)k[i].size);
 		if (o.stacks)
 			offline__stacks(t, k[i].stack_py, k[i].stack_c);
-		sum += k[i].size;
+		sum += mega(k[i].size);
 	}
 	if (n)
 		printf("====== SUMMARY: %g Mb(s) of driver memory live in %zu block(s) at the end "
 		       "======\n",
-		       mega(sum), n);
+		       sum, n);
 	else
 		puts("There is no hal leak memory.");
 }
