@@ -1,12 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 # bash completion for memtap.
 
+# Options, or dump files and folders.
+_memtap_files()
+{
+	local cur=${COMP_WORDS[COMP_CWORD]}
+	if [[ $cur == -* ]]; then
+		mapfile -t COMPREPLY < <(compgen -W "$1" -- "$cur")
+	else
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+	fi
+}
+
 _memtap()
 {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} cmd=${COMP_WORDS[1]}
 	COMPREPLY=()
 	if [ "$COMP_CWORD" = 1 ]; then
-		mapfile -t COMPREPLY < <(compgen -W 'record probes check recover --help --version' -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W 'record probes check recover leaks gap inefficient decompose compare cut --help --version' -- "$cur")
 		return
 	fi
 	case $prev in
@@ -18,6 +29,8 @@ _memtap()
 	--order) mapfile -t COMPREPLY < <(compgen -W 'time block' -- "$cur"); return ;;
 	--timeline) mapfile -t COMPREPLY < <(compgen -W 'real kernel' -- "$cur"); return ;;
 	--level) mapfile -t COMPREPLY < <(compgen -W '0 1 0,1' -- "$cur"); return ;;
+	--split) mapfile -t COMPREPLY < <(compgen -W 'process device process,device' -- "$cur"); return ;;
+	--format) mapfile -t COMPREPLY < <(compgen -W 'text csv' -- "$cur"); return ;;
 	--events) mapfile -t COMPREPLY < <(compgen -W 'alloc,free,launch alloc,free launch access' -- "$cur"); return ;;
 	--call-stack) mapfile -t COMPREPLY < <(compgen -W 'c python mixed c,python' -- "$cur"); return ;;
 	--stack-bytes) mapfile -t COMPREPLY < <(compgen -W '0 4K 16K 64K' -- "$cur"); return ;;
@@ -37,6 +50,13 @@ _memtap()
 		;;
 	check) mapfile -t COMPREPLY < <(compgen -W '-J --json -h --help' -- "$cur") ;;
 	recover) mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
+	leaks) _memtap_files '--freed --hal --marks= --start-index= --stacks --strict -h --help' ;;
+	gap) _memtap_files '--strict -h --help' ;;
+	inefficient) _memtap_files '--idle-threshold= --min-size= --format --stacks --strict -h --help' ;;
+	decompose) _memtap_files '--blocks --format --rules= --no-default-rules --print-rules --refine --strict
+		-h --help' ;;
+	cut) _memtap_files '--from= --to= --split -o --output --data-format --strict -h --help' ;;
+	compare) _memtap_files '--level -o --output --strict -h --help' ;;
 	esac
 }
 complete -F _memtap memtap

@@ -10,10 +10,12 @@ import argparse
 import glob
 import os
 import platform
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 import jobs
 
@@ -253,6 +255,59 @@ def part_names(opts, table):
                   f"CPU time; a new one {m['new ns'] / 1e3:.0f} µs, {m['named percent']:.0f} % have a name")
 
 
+OFFLINE = [  # command, its arguments behind the dump; OTHER: a dump that differs
+    ("leaks", ["leaks"], []),
+    ("gap", ["gap"], []),
+    ("inefficient", ["inefficient", "--format=csv"], []),
+    ("decompose", ["decompose"], []),
+    ("compare, the same", ["compare", "--level=0,1"], ["DUMP"]),
+    ("compare, 1 of 400 operators differs", ["compare"], ["OTHER"]),
+    ("cut, to csv", ["cut", "-o", "OUT"], []),
+    ("cut, to db", ["cut", "--data-format=db", "-o", "OUT"], []),
+]
+
+
+def measured(args):
+    """CPU seconds, MiB at most and seconds of a command, its output thrown away."""
+    start = time.monotonic()
+    with subprocess.Popen(args, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as p:
+        message = p.stderr.read()
+        _, status, usage = os.wait4(p.pid, 0)
+        p.returncode = os.waitstatus_to_exitcode(status)
+    if p.returncode:
+        raise RuntimeError(f"{' '.join(args)}: {message.decode()}")
+    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, time.monotonic() - start
+
+
+def part_offline(opts, table):
+    """Each analysis on dumps of 100 k, 1 M and 10 M rows."""
+    sizes = [100_000, 1_000_000] + ([] if opts.quick else [10_000_000])
+    res = {}
+    for rows in sizes:
+        dumps = {}
+        for name, seed in (("DUMP", "0"), ("OTHER", "1")):
+            dumps[name] = os.path.join(opts.tmp, f"{name}.csv")
+            with open(dumps[name], "wb") as f:
+                subprocess.run([os.path.join(opts.build, "tests/bench/bench-dump"), str(rows), seed],
+                               check=True, stdout=f)
+        size = os.path.getsize(dumps["DUMP"])
+        for name, command, more in OFFLINE:
+            out = os.path.join(opts.tmp, "cut")
+            args = [os.path.join(opts.build, "memtap"), *command, dumps["DUMP"], *(dumps[m] for m in more)]
+            res.setdefault(name, []).append(measured([out if a == "OUT" else a for a in args]))
+            shutil.rmtree(out, ignore_errors=True)
+        for path in dumps.values():
+            os.unlink(path)
+    for name, runs in res.items():
+        seconds, mib, wall = runs[-1]
+        text = ", ".join(f"{s:.2f} s CPU {m:.0f} MiB" for s, m, _ in runs)
+        table.add(f"on files, {name}, {'/'.join(f'{r / 1e6:g}' for r in sizes)} M rows", text,
+                  verdict(seconds <= 20 and mib <= 1024, "≤ 20 s of CPU, ≤ 1 GiB for 10 M") if not opts.quick else "",
+                  f"CPU time and resident memory at most; growth of the last tenfold: time × "
+                  f"{seconds / runs[-2][0]:.1f}, memory × {mib / runs[-2][1]:.1f}; the largest file has "
+                  f"{size / 1e6:.0f} MB and took {wall:.0f} s by the clock of a shared machine")
+
+
 def part_writer(opts, table):
     path = os.path.join(opts.build, "tests", "bench", "bench-writer")
     out = subprocess.run([path, "500000" if opts.quick else "2000000"], check=True, text=True,
@@ -303,7 +358,7 @@ def part_tables(opts, table):
 
 PARTS = {"probe": part_probe, "attach": part_attach, "memory": part_memory, "loader": part_loader,
          "record": part_record, "loss": part_loss, "real": part_real, "names": part_names, "tables": part_tables,
-         "writer": part_writer}
+         "offline": part_offline, "writer": part_writer}
 
 
 def cpu_model():

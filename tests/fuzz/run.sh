@@ -53,6 +53,31 @@ ldcache) sources=("$src"/user/target/{ldcache,root}.c "$src"/user/base/*.c) libs
 	[ $# -gt 0 ] || head -c 65536 /etc/ld.so.cache >"$out/corpus/ld.so.cache" ;;
 journal) sources=("$src"/user/{output,base}/*.c "$src"/user/model/row.c) libs=(-lsqlite3) ;;
 python) sources=("$src"/user/symbol/py{code,decode,layout,line,mem,object,walk}.c "$src"/user/base/*.c) libs=() ;;
+dump) sources=("$src"/user/{input,base}/*.c "$src"/user/model/{row,texts}.c) libs=(-lsqlite3)
+	if [ $# -eq 0 ]; then # rows of each form, and a db
+		cp "$src/tests/unit/data/steps/leaks_dump.csv" "$out/corpus/"
+		python3 - "$out/corpus" <<'EOF'
+import sqlite3, sys
+head = 'ID,Event,Event Type,Name,Timestamp(ns),Process Id,Thread Id,Device Id,Ptr,Attr,Call Stack(Python),Call Stack(C)\n'
+rows = ['1,MSTX,Mark,"a,b "q" x",100,5,7,0,N/A,,,\n', '2,MALLOC,PTA,N/A,1,5,7,0,512,{allocation_id:1,addr:512,size:512},,\n',
+        '3,ACCESS,READ,op,1,5,7,0,0x200,"{allocation_id:1,addr:0x200,size:2,type:PTA,shape:torch.Size([2, 3])}","a.py(3): f\nb","c\n"\n']
+for i, row in enumerate(rows):
+    open('%s/form%d' % (sys.argv[1], i), 'w').write(head + row + rows[0])
+db = sqlite3.connect(sys.argv[1] + '/db')
+db.execute('PRAGMA page_size=512')
+db.execute('CREATE TABLE leaks_dump (%s)' % ','.join('"%s"' % c for c in head.strip().split(',')))
+db.execute('INSERT INTO leaks_dump VALUES (1,"MALLOC","PTA","N/A",1,2,3,"0","512",?,"","")', ('{"allocation_id":"1","size":"5"}',))
+db.commit()
+open(sys.argv[1] + '/json', 'w').write('{"allocation_id":"1","owner":"a\\u00e9\\"","size":5}')
+EOF
+	fi ;;
+analyses) sources=("$src"/user/analyze/*.c "$out/default.c" "$src"/user/model/{row,texts}.c "$src"/user/base/*.c)
+	libs=()
+	sed -f "$src/user/analyze/quote.sed" "$src/user/analyze/owners.rules" >"$out/default.c"
+	[ $# -gt 0 ] || head -c 4000 "$src/user/analyze/leaks.c" >"$out/corpus/any" ;;
+rules) sources=("$src"/user/analyze/*.c "$out/default.c" "$src"/user/model/{row,texts}.c "$src"/user/base/*.c) libs=()
+	sed -f "$src/user/analyze/quote.sed" "$src/user/analyze/owners.rules" >"$out/default.c"
+	[ $# -gt 0 ] || cp "$src/user/analyze/owners.rules" "$out/corpus/" ;;
 *) echo "no such target: $name" >&2; exit 2 ;;
 esac
 "$clang" -g -O1 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \

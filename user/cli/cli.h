@@ -17,6 +17,12 @@ int cmd_record(int argc, char **argv);
 int cmd_probes(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_recover(int argc, char **argv);
+int cmd_leaks(int argc, char **argv);
+int cmd_gap(int argc, char **argv);
+int cmd_inefficient(int argc, char **argv);
+int cmd_cut(int argc, char **argv);
+int cmd_decompose(int argc, char **argv);
+int cmd_compare(int argc, char **argv);
 
 /* "Try 'memtap CMD --help'." on stderr; returns EXIT_USAGE. */
 int cli__usage_error(const char *cmd);

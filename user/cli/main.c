@@ -21,6 +21,15 @@ static const struct {
 	  "list the probes of a process or a library: found, site, cost, why not" },
 	{ "check", cmd_check, "tell what this kernel and these rights allow" },
 	{ "recover", cmd_recover, "finish the files of a run that was killed" },
+	{ "leaks", cmd_leaks,
+	  "what a dump shows as leaked: between steps, at the end, between marks" },
+	{ "gap", cmd_gap, "how evenly each step of a dump uses its pools" },
+	{ "inefficient", cmd_inefficient,
+	  "blocks of a dump allocated too early, freed too late, idle" },
+	{ "decompose", cmd_decompose, "who owns the memory of each pool of a dump" },
+	{ "cut", cmd_cut,
+	  "a window of a dump, or its processes and devices, as dumps of their own" },
+	{ "compare", cmd_compare, "two dumps side by side, operator by operator" },
 };
 
 static void help(FILE *f)
@@ -34,7 +43,7 @@ static void help(FILE *f)
 	      "Commands:\n",
 	      f);
 	for (i = 0; i < MT_ARRAY_SIZE(commands); i++)
-		fprintf(f, "  %-9s %s\n", commands[i].name, commands[i].help);
+		fprintf(f, "  %-11s %s\n", commands[i].name, commands[i].help);
 	fputs("\n"
 	      "Options:\n"
 	      "  -h, --help     this text\n"

@@ -20,6 +20,7 @@ enum row_event {
 	ROW_OP_LAUNCH,
 	ROW_KERNEL_LAUNCH,
 	ROW_OOM_DETAIL,
+	ROW_SNAPSHOT, /* vendor, V-now */
 	ROW_EVENT_MAX
 };
 
@@ -42,6 +43,22 @@ enum row_type {
 	ROW_RANGE_END,
 	ROW_KERNEL, /* "KERNEL_LAUNCH" */
 	ROW_OOM_TRIGGER,
+	/* In files of the vendor's: */
+	ROW_ATEN_START,
+	ROW_ATEN_END,
+	ROW_ATB_START,
+	ROW_ATB_END,
+	ROW_KERNEL_START,
+	ROW_KERNEL_END,
+	ROW_EXECUTE_START, /* "KERNEL_EXECUTE_START" */
+	ROW_EXECUTE_END,
+	ROW_READ,
+	ROW_WRITE,
+	ROW_UNKNOWN, /* an access of which neither is known */
+	ROW_STEP,
+	ROW_OOM_RECENT,
+	ROW_OOM_TOP,
+	ROW_SNAP, /* "SNAPSHOT" */
 	ROW_TYPE_MAX
 };
 

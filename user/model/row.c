@@ -12,6 +12,7 @@ static const char *const event_names[ROW_EVENT_MAX] = {
 	[ROW_OP_LAUNCH] = "OP_LAUNCH",
 	[ROW_KERNEL_LAUNCH] = "KERNEL_LAUNCH",
 	[ROW_OOM_DETAIL] = "OOM_DETAIL",
+	[ROW_SNAPSHOT] = "SNAPSHOT",
 };
 
 static const char *const type_names[ROW_TYPE_MAX] = {
@@ -32,6 +33,21 @@ static const char *const type_names[ROW_TYPE_MAX] = {
 	[ROW_RANGE_END] = "Range_end",
 	[ROW_KERNEL] = "KERNEL_LAUNCH",
 	[ROW_OOM_TRIGGER] = "OOM_TRIGGER",
+	[ROW_ATEN_START] = "ATEN_START",
+	[ROW_ATEN_END] = "ATEN_END",
+	[ROW_ATB_START] = "ATB_START",
+	[ROW_ATB_END] = "ATB_END",
+	[ROW_KERNEL_START] = "KERNEL_START",
+	[ROW_KERNEL_END] = "KERNEL_END",
+	[ROW_EXECUTE_START] = "KERNEL_EXECUTE_START",
+	[ROW_EXECUTE_END] = "KERNEL_EXECUTE_END",
+	[ROW_READ] = "READ",
+	[ROW_WRITE] = "WRITE",
+	[ROW_UNKNOWN] = "UNKNOWN",
+	[ROW_STEP] = "STEP",
+	[ROW_OOM_RECENT] = "OOM_RECENT_ALLOC",
+	[ROW_OOM_TOP] = "OOM_TOP_ALLOC",
+	[ROW_SNAP] = "SNAPSHOT",
 };
 
 const char *row_event__name(enum row_event e)

@@ -12,14 +12,8 @@
 /* Sorting more rows than this for an index would hold up the end of a run. */
 #define INDEX_MAX_ROWS 1000000
 
-#define COLUMNS                                                                          \
-	"(\"ID\" INTEGER, \"Event\" TEXT, \"Event Type\" TEXT, \"Name\" TEXT, "          \
-	"\"Timestamp(ns)\" INTEGER, \"Process Id\" INTEGER, \"Thread Id\" INTEGER, "     \
-	"\"Device Id\" TEXT, \"Ptr\" TEXT, \"Attr\" TEXT, \"Call Stack(Python)\" TEXT, " \
-	"\"Call Stack(C)\" TEXT)"
 #define INDEX(name, column) \
 	"CREATE INDEX IF NOT EXISTS leaks_dump_" name " ON leaks_dump(\"" column "\");"
-#define VALUES " VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12)"
 
 struct db {
 	sqlite3 *h;
@@ -109,9 +103,9 @@ int db__open(const char *path, bool vendor, struct db **out)
 	/* The sync at a checkpoint costs; one each 64 MiB of log is bearable. */
 	err = db__exec(db->h, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
 			      "PRAGMA wal_autocheckpoint=16384;"
-			      "CREATE TABLE IF NOT EXISTS leaks_dump " COLUMNS);
+			      "CREATE TABLE IF NOT EXISTS leaks_dump " DB_COLUMNS);
 	if (!err)
-		err = prepare(db, "INSERT INTO leaks_dump" VALUES, &db->insert);
+		err = prepare(db, "INSERT INTO leaks_dump" DB_VALUES, &db->insert);
 	if (!err)
 		err = prepare(db, "DELETE FROM leaks_dump WHERE rowid=?1", &db->delete);
 	if (err)
@@ -227,9 +221,9 @@ static int insert_preattach(struct db *db, const struct row *r)
 	int err;
 
 	if (!db->insert_pre) {
-		err = db__exec(db->h, "CREATE TABLE IF NOT EXISTS preattach_free " COLUMNS);
+		err = db__exec(db->h, "CREATE TABLE IF NOT EXISTS preattach_free " DB_COLUMNS);
 		if (!err)
-			err = prepare(db, "INSERT INTO preattach_free" VALUES, &db->insert_pre);
+			err = prepare(db, "INSERT INTO preattach_free" DB_VALUES, &db->insert_pre);
 		if (err)
 			return db->err = err;
 	}

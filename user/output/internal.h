@@ -127,6 +127,14 @@ extern const char csv_header[];
 /* Appends a row; 0 or -errno. *guarded counts names changed for spreadsheets. */
 int csv__row(struct sink *s, const struct row *r, bool vendor, uint64_t *guarded);
 
+/* Columns of a dump's table, and their values in an INSERT. */
+#define DB_COLUMNS                                                                       \
+	"(\"ID\" INTEGER, \"Event\" TEXT, \"Event Type\" TEXT, \"Name\" TEXT, "          \
+	"\"Timestamp(ns)\" INTEGER, \"Process Id\" INTEGER, \"Thread Id\" INTEGER, "     \
+	"\"Device Id\" TEXT, \"Ptr\" TEXT, \"Attr\" TEXT, \"Call Stack(Python)\" TEXT, " \
+	"\"Call Stack(C)\" TEXT)"
+#define DB_VALUES " VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12)"
+
 /* ---- db (db.c, and dbkeys.c for the rules of Insight) ---- */
 struct db;
 /* The file at path exists: empty, or a db to go on with. */

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+/* memtap leaks: what a dump shows as leaked, in the vendor's words. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "cli/cli.h"
+#include "cli/offline.h"
+
+enum { OPT_FREED = 256, OPT_HAL, OPT_MARKS, OPT_START, OPT_STACKS, OPT_STRICT };
+
+static const struct option longs[] = { { "freed", no_argument, NULL, OPT_FREED },
+				       { "hal", no_argument, NULL, OPT_HAL },
+				       { "marks", required_argument, NULL, OPT_MARKS },
+				       { "start-index", required_argument, NULL, OPT_START },
+				       { "stacks", no_argument, NULL, OPT_STACKS },
+				       { "strict", no_argument, NULL, OPT_STRICT },
+				       { "help", no_argument, NULL, 'h' },
+				       { 0 } };
+
+static struct {
+	bool freed, hal, stacks, strict;
+	const char *marks;
+	uint64_t start;
+} o;
+
+static void help(void)
+{
+	puts("Usage: memtap leaks [OPTIONS] DIR|FILE...\n"
+	     "\n"
+	     "Print the blocks of a dump that were allocated in a step, from the second on, and\n"
+	     "still lived at the end of the next one, and how evenly the steps use their pools.\n"
+	     "Steps are marked in the program by mstx ranges named \"step start\".\n"
+	     "\n"
+	     "      --freed            also blocks that were freed before the last step ended\n"
+	     "      --hal              driver memory that lives at the end instead\n"
+	     "      --marks=TEXT       instead driver memory allocated between the first and the\n"
+	     "                         second mark of this text that lives at the third\n"
+	     "      --start-index=N    leave out the first N of these marks (0)\n"
+	     "      --stacks           with the call stacks of their allocation\n"
+	     "      --strict           exit with 3 when rows are missing in the files\n"
+	     "  -h, --help             this text");
+}
+
+static double mega(int64_t bytes)
+{
+	return (double)bytes / 1048576;
+}
+
+/* One device of one process; their number. */
+static size_t print_device(const struct leak *k, size_t n, const struct texts *t, bool shared)
+{
+	size_t i, end, shown = 0;
+	double sum = 0;
+
+	for (end = 0; end < n && k[end].order == k->order; end++) {
+		if (!k[end].withdrawn || o.freed)
+			shown++;
+	}
+	if (!shown)
+		return end;
+	printf("====== ERROR: Detected memory leaks on device %s", offline__device(k->device));
+	if (shared)
+		printf(" of process %u", k->pid);
+	puts(" ======");
+	for (i = 0; i < end; i++) {
+		if (k[i].withdrawn && !o.freed)
+			continue;
+		printf("Direct %s leak of %f Mb(s) at 0x%llx in kernel_%llu at step %llu.\n",
+		       pool__title(k[i].type), mega(k[i].size), (unsigned long long)k[i].ptr,
+		       (unsigned long long)k[i].kernel, (unsigned long long)k[i].step);
+		if (o.stacks)
+			offline__stacks(t, k[i].stack_py, k[i].stack_c);
+		sum += mega(k[i].size);
+	}
+	printf("====== SUMMARY: %g Mb(s) leaked in %zu allocation(s) ======\n", sum, shown);
+	return end;
+}
+
+static void print_leaks(const struct leaks *l, const struct texts *t, const char *path)
+{
+	size_t n, n_gaps, i, withdrawn = 0;
+	const struct leak *k = leaks__list(l, &n);
+	const struct gap *g = leaks__gaps(l, &n_gaps);
+	uint64_t steps, open;
+
+	for (i = 0; i < n; i++)
+		withdrawn += k[i].withdrawn;
+	for (i = 0; i < n;)
+		i += print_device(k + i, n - i, t, gap__shared(g, n_gaps, k[i].device));
+	gap__print(g, n_gaps);
+	if (withdrawn && !o.freed)
+		pr_info("%s: %zu block(s) outlived a step and were freed in a later one: --freed "
+			"shows them",
+			cli__text(path), withdrawn);
+	leaks__steps(l, &steps, &open);
+	if (!steps)
+		pr_info("%s: no step is marked, so none can leak: mark steps with mstx ranges "
+			"named "
+			"\"step start\", or use --hal or --marks",
+			cli__text(path));
+	else if (steps == open)
+		pr_warn("%s: no step ends, so none can be judged: dumps of single steps (--steps) "
+			"cannot show leaks",
+			cli__text(path));
+}
+
+static void print_hal(const struct leaks *l, const struct texts *t)
+{
+	size_t n, i;
+	const struct leak *k = leaks__hal(l, &n);
+	double sum = 0;
+
+	for (i = 0; i < n; i++) {
+		printf("[client %u][device: %s]: Leak memory in Malloc operator, addr: 0x%llx, "
+		       "size: %lld\n",
+		       k[i].pid, offline__device(k[i].device), (unsigned long long)k[i].ptr,
+		       (long long)k[i].size);
+		if (o.stacks)
+			offline__stacks(t, k[i].stack_py, k[i].stack_c);
+		sum += mega(k[i].size);
+	}
+	if (n)
+		printf("====== SUMMARY: %g Mb(s) of driver memory live in %zu block(s) at the end "
+		       "======\n",
+		       sum, n);
+	else
+		puts("There is no hal leak memory.");
+}
+
+/* A number as Python prints it: the shortest digits that give it back. */
+static const char *python_float(double v, char buf[40])
+{
+	int digits, exponent;
+	char tmp[40];
+
+	for (digits = 1; digits < 17; digits++) {
+		snprintf(tmp, sizeof(tmp), "%.*e", digits - 1, v);
+		if (strtod(tmp, NULL) == v)
+			break;
+	}
+	snprintf(tmp, sizeof(tmp), "%.*e", digits - 1, v);
+	exponent = atoi(strchr(tmp, 'e') + 1);
+	if (exponent < -4 || exponent >= 16)
+		snprintf(buf, 40, "%.*g", digits, v);
+	else
+		snprintf(buf, 40, "%.*f", MT_MAX(1, digits - 1 - exponent), v);
+	return buf;
+}
+
+static bool pids_differ(const struct range_result *r, size_t n, int32_t device)
+{
+	const struct range_result *first = NULL;
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		if (r[i].device != device)
+			continue;
+		if (first && first->pid != r[i].pid)
+			return true;
+		first = &r[i];
+	}
+	return false;
+}
+
+static const char *of_process(const struct range_result *r, bool shared)
+{
+	static char buf[32];
+
+	snprintf(buf, sizeof(buf), " of process %u", r->pid);
+	return shared ? buf : "";
+}
+
+static void print_result(const struct range *x, const struct range_result *r, bool shared)
+{
+	const struct range_leak *k = range__leaks(x) + r->first;
+	const char *device = offline__device(r->device), *of = of_process(r, shared);
+	char buf[40];
+	size_t i;
+
+	if (!r->n) {
+		printf("No hal memory leaks detected on device %s%s.\n", device, of);
+		return;
+	}
+	printf("====== ERROR: Detected memory leaks on device %s%s ======\n", device, of);
+	for (i = 0; i < r->n; i++) {
+		printf("Direct Hal memory leak of %s Mb(s) at ",
+		       python_float(mega(k[i].size), buf));
+		printf(k[i].hex ? "0x%016llx" : "%llu", (unsigned long long)k[i].ptr);
+		printf(" in Index %llu.\n", (unsigned long long)k[i].id);
+	}
+}
+
+static void print_range(const struct range *x)
+{
+	size_t n, i;
+	const struct range_result *r = range__results(x, &n);
+	bool any = false;
+
+	for (i = 0; i < n; i++) {
+		bool shared = pids_differ(r, n, r[i].device);
+		const char *device = offline__device(r[i].device), *of = of_process(&r[i], shared);
+
+		printf("INFO: Starting to analyze data for device %s%s...\n", device, of);
+		if (r[i].state == RANGE_TOO_FEW)
+			printf("ERROR: Device %s%s has fewer than 3 data points. Please re-collect "
+			       "the "
+			       "data points.\n",
+			       device, of);
+		else if (r[i].state == RANGE_OUT)
+			printf("INFO: Start index %llu is out of bounds. Device %s%s has a total "
+			       "of %llu "
+			       "MSTX events.\n",
+			       (unsigned long long)o.start, device, of,
+			       (unsigned long long)r[i].marks);
+		any |= r[i].state == RANGE_OK;
+	}
+	if (any)
+		printf("\nLeak Analysis Results for the Custom Range:\n");
+	for (i = 0; i < n; i++) {
+		if (r[i].state == RANGE_OK)
+			print_result(x, &r[i], pids_differ(r, n, r[i].device));
+	}
+}
+
+static int on_item(void *ctx, const struct item *it)
+{
+	return leaks__item(ctx, it);
+}
+
+static int on_range(void *ctx, const struct item *it)
+{
+	return range__item(ctx, it);
+}
+
+static int one(const char *path, bool *incomplete)
+{
+	struct in_want want = { .events = 1u << ROW_MALLOC | 1u << ROW_FREE | 1u << ROW_MSTX,
+				.stacks = o.stacks };
+	struct texts *texts = texts__new(OFFLINE_TEXTS);
+	struct leaks *l = NULL;
+	struct range *r = NULL;
+	int err = -ENOMEM;
+
+	if (!texts)
+		goto out;
+	if (o.marks) {
+		r = range__new(texts, o.marks, o.start);
+		if (r)
+			err = offline__read(path, &want, texts, on_range, r, incomplete);
+		if (!err)
+			err = range__finish(r);
+		if (!err)
+			print_range(r);
+		goto out;
+	}
+	want.events |= 1u << ROW_KERNEL_LAUNCH;
+	l = leaks__new(texts);
+	if (l)
+		err = offline__read(path, &want, texts, on_item, l, incomplete);
+	if (!err)
+		err = leaks__finish(l);
+	if (!err && o.hal)
+		print_hal(l, texts);
+	else if (!err)
+		print_leaks(l, texts, path);
+out:
+	leaks__free(l);
+	range__free(r);
+	texts__free(texts);
+	return err;
+}
+
+static int parse(int argc, char **argv)
+{
+	int opt;
+
+	while ((opt = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
+		switch (opt) {
+		case OPT_FREED:
+			o.freed = true;
+			break;
+		case OPT_HAL:
+			o.hal = true;
+			break;
+		case OPT_MARKS:
+			o.marks = optarg;
+			break;
+		case OPT_START:
+			if (offline__number("leaks", "--start-index", optarg, UINT32_MAX, &o.start))
+				return EXIT_USAGE;
+			break;
+		case OPT_STACKS:
+			o.stacks = true;
+			break;
+		case OPT_STRICT:
+			o.strict = true;
+			break;
+		case 'h':
+			help();
+			return -1;
+		default:
+			return cli__usage_error("leaks");
+		}
+	}
+	if (o.hal && o.marks) {
+		pr_err("--hal and --marks are two analyses: call memtap leaks once for each");
+		return cli__usage_error("leaks");
+	}
+	if (o.start && !o.marks) {
+		pr_err("--start-index counts marks: name their text with --marks");
+		return cli__usage_error("leaks");
+	}
+	return optind == argc ? offline__no_path("leaks") : 0;
+}
+
+int cmd_leaks(int argc, char **argv)
+{
+	bool incomplete = false;
+	int i, err = 0, e;
+
+	e = parse(argc, argv);
+	if (e)
+		return e < 0 ? EXIT_OK : e;
+	for (i = optind; i < argc; i++) {
+		offline__title(argv[i], argc - optind);
+		e = one(argv[i], &incomplete);
+		err = err ? err : e;
+	}
+	return offline__status(err, incomplete, o.strict);
+}
