@@ -240,11 +240,15 @@ uint64_t stacks__stamp(struct stacks *s, pid_t pid)
 	return n;
 }
 
+/*
+ * Its interpreter, its mappings, and some of the tables that these need: what is left is asked
+ * for again, behind what others wait for.
+ */
 static void read_process(struct stacks *s, pid_t pid)
 {
 	uint64_t id = program_id(pid);
+	bool want_python, more = false;
 	struct python *py = NULL;
-	bool want_python;
 	struct sproc *p;
 	uint32_t start;
 	int err = 0;
@@ -252,29 +256,29 @@ static void read_process(struct stacks *s, pid_t pid)
 	if (proc__start(pid, &start))
 		return;
 	s->reading = pid;
-	s->stamp = stacks__stamp(s, pid);
-	s->read_old = false;
-	if (s->opts.c)
-		err = unwind_store__process(s->unwind, pid);
-	if (err)
-		pr_debug("pid %d: its mappings cannot be read: %s", (int)pid, strerror(-err));
 	pthread_mutex_lock(&s->lock);
 	p = stacks__newest(s, (uint32_t)pid, start);
-	want_python = s->opts.python && err != -ESRCH &&
+	want_python = s->opts.python &&
 		      (!p || !p->py || !python_settled(p->why) || (p->id && p->id != id));
 	pthread_mutex_unlock(&s->lock);
 	if (want_python)
 		py = open_python(s, pid);
+	s->stamp = stacks__stamp(s, pid);
+	s->read_old = false;
+	if (s->opts.c)
+		err = unwind_store__look(s->unwind, pid, &more);
+	if (err)
+		pr_debug("pid %d: its mappings cannot be read: %s", (int)pid, strerror(-err));
 	pthread_mutex_lock(&s->lock);
 	if (program_id(pid) != id) {
 		/* An exec or its end in between. */
-		stacks__ask(s, &s->queue, pid);
+		more = true;
 	} else {
 		p = program(s, pid, start, id);
 		if (p)
 			py = publish(s, p, !err, py);
 	}
-	if (s->read_old)
+	if (s->read_old || more)
 		stacks__ask(s, &s->queue, pid);
 	if (s->unwind)
 		unwind_store__stats(s->unwind, &s->unwind_stats);

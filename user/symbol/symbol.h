@@ -120,6 +120,11 @@ void unwind_store__free(struct unwind_store *s); /* takes nothing away from the 
  * are new. 0 or -errno (-ESRCH: it has gone; -ENOSPC: no room for its mappings).
  */
 int unwind_store__process(struct unwind_store *s, pid_t pid);
+/*
+ * The same, but the rows of some files only, the smallest first, and those that are there
+ * already are shown before. *more: others wait for the next look.
+ */
+int unwind_store__look(struct unwind_store *s, pid_t pid, bool *more);
 /* It has ended. What it alone has mapped may be taken away. */
 void unwind_store__forget(struct unwind_store *s, pid_t pid);
 /* Path of a file by its number, as the first process that mapped it saw it; NULL if none. */

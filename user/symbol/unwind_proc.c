@@ -311,12 +311,12 @@ static void build_some(struct reading *r)
 	}
 }
 
-/* One look at it, and rows for some of what it maps. *more: others wait. */
-static int look(struct unwind_store *s, pid_t pid, bool *more)
+int unwind_store__look(struct unwind_store *s, pid_t pid, bool *more)
 {
 	struct reading r = { .s = s, .pid = pid };
 	int err;
 
+	s->since = s->clock;
 	if (s->sink.look)
 		s->sink.look(s->sink.ctx, pid);
 	err = proc__each_code(pid, on_mapping, &r);
@@ -337,9 +337,8 @@ int unwind_store__process(struct unwind_store *s, pid_t pid)
 	bool more;
 	int err;
 
-	s->since = s->clock;
 	do
-		err = look(s, pid, &more);
+		err = unwind_store__look(s, pid, &more);
 	while (more);
 	return err;
 }
