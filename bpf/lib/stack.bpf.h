@@ -25,26 +25,25 @@ static __always_inline struct mt_uw *uw_here(void)
 
 #include "stack_copy.bpf.h"
 
-static long uw_one(__u32 i, struct mt_uw **u)
+/* Two frames a call of it: calls are a good part of what a frame costs. */
+static long uw_two(__u32 i, struct mt_uw **u)
 {
-	return uw_step(*u) != MT_END_NOT;
+	return uw_step(*u) != MT_END_NOT || uw_step(*u) != MT_END_NOT;
 }
 
 /*
  * The walk, from what stack__take_n has put into the thread's place. A function of
  * its own, which the verifier looks at once a program and not once for each way
- * that leads to it. It must not take the context: as what it is declared there differs
- * between kernels and architectures (user_pt_regs on arm64).
+ * that leads to it; pointers to such functions came with 5.13. It must not take the
+ * context: as what it is declared there differs between kernels and architectures
+ * (user_pt_regs on arm64).
  */
-__noinline int uw_walk(int unused)
+__noinline int uw_walk(struct mt_uw *u)
 {
-	struct mt_uw *u = uw_here();
 	struct mt_uw_proc *proc;
 	__u32 tgid;
 
-	/* Callers would leave it out: but the kernel wants a number there. */
-	asm volatile("" : : "r"(unused));
-	if (!u)
+	if (!u) /* as the kernel sees it */
 		return 0;
 	tgid = u->rec.h.tgid;
 	proc = bpf_map_lookup_elem(&uw_procs, &tgid);
@@ -52,7 +51,7 @@ __noinline int uw_walk(int unused)
 		u->first = proc->first;
 		u->n = proc->n;
 		u->gen = proc->gen;
-		bpf_loop(UW_STEPS, uw_one, &u, 0);
+		bpf_loop(UW_STEPS / 2 + 1, uw_two, &u, 0);
 	} else {
 		u->gen = 0;
 		u->n = 0; /* the frame alone, by its address */
@@ -83,7 +82,7 @@ static __always_inline __u64 stack__take_n(struct pt_regs *ctx, const struct mt_
 	u->limit = limit;
 	u->always = always;
 	uw_start(u, ctx);
-	uw_walk(0);
+	uw_walk(u);
 	return u->rec.hash[0];
 }
 

@@ -101,11 +101,14 @@ static __always_inline int copy_can_mend(__u32 end)
 static __always_inline void copy_decide(struct mt_uw *u)
 {
 	__u32 zero = 0, end = u->rec.end, i;
-	struct mt_cfg *c = bpf_map_lookup_elem(&cfg, &zero);
 	__u64 plain[2], *known = 0;
+	struct mt_cfg *c;
 
 	u->copy = u->once = 0;
-	if (!c || !c->stack_bytes || !copy_can_mend(end))
+	if (!copy_can_mend(end))
+		return;
+	c = bpf_map_lookup_elem(&cfg, &zero);
+	if (!c || !c->stack_bytes)
 		return;
 	plain[0] = u->rec.hash[0];
 	plain[1] = u->rec.hash[1];

@@ -20,6 +20,7 @@ import time
 import jobs
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+PYTHON = "/usr/bin/python3"  # the distribution's, without frame pointers
 
 
 class Table:
@@ -87,6 +88,8 @@ def part_probe(opts, table):
             continue
         ns, than = statistics.median(res[case]), statistics.median(res[base])
         ratio = "" if base.endswith("no probe") else f"{ns / than:.2f} × “{base}”"
+        if case == "emulated: PTA, recorded, with a stack of 20 frames":
+            ratio += "; " + verdict(ns / than <= 1.6, "≤ 1.6 ×")
         table.add(f"probe, {case}", f"{ns:.0f} ns a call", ratio,
                   "CPU time of the probed thread, one process probed from another")
 
@@ -356,8 +359,46 @@ def part_tables(opts, table):
               f"{total['rows'] / 1e6:.2f} M rows, {total['table MiB']:.1f} MiB", "")
 
 
+def part_stacks(opts, table):
+    """Stacks of CPython in three ways, and what a frame costs at several depths."""
+    got = {}
+    script = os.path.join(HERE, "calls.py")
+    for _ in range(1 if opts.quick else 3):
+        out = subprocess.run([os.path.join(opts.build, "tests", "bench", "bench-methods"), PYTHON, script, "1000"],
+                             check=True, text=True, stdout=subprocess.PIPE).stdout
+        for line in out.splitlines():
+            method, what, value = line.split("\t")
+            got.setdefault(method, {}).setdefault(what, []).append(float(value))
+    m = {k: {w: statistics.median(v) for w, v in x.items()} for k, x in got.items()}
+    base = m["empty program"]["ns a call"]
+    for name, key in (("walked in the kernel by rows", "rows"), ("copied, walked by libdw", "copy"),
+                      ("by frame pointers (bpf_get_stack)", "frame pointers")):
+        x = m[key]
+        here, there = x["ns a call"] - base, x["reader ns a stack"]
+        table.add(f"stacks of CPython, {name}", f"{x['whole percent']:.1f} % complete, {x['frames a stack']:.1f} frames",
+                  f"{here / x['frames a stack']:.0f} ns a frame in the target"
+                  + (f" and {there / x['frames a stack']:.0f} in memtap" if there else ""),
+                  f"{os.path.basename(PYTHON)}, calls of getppid(2) from many places; above an empty program, sending included")
+    res = tool_by_depth(opts, 3 if opts.quick else 7)
+    for name, key in (("with bpf_loop", "rows"), ("without (before 5.17)", "rows, no loop")):
+        a, b = statistics.median(res[("20", key)]), statistics.median(res[("100", key)])
+        table.add(f"a frame of C, {name}", f"{(b - a) / 80:.0f} ns", verdict((b - a) / 80 <= 120, "≤ 120 ns"),
+                  "CPU time of the probed thread at depths 20 and 100")
+
+
+def tool_by_depth(opts, rounds):
+    out = subprocess.run([os.path.join(opts.build, "tests", "bench", "bench-stack"), str(rounds), "20000"], check=True,
+                         text=True, stdout=subprocess.PIPE).stdout
+    res = {}
+    for line in out.splitlines():
+        depth, case, value = line.split("\t")
+        res.setdefault((depth, case), []).append(float(value))
+    return res
+
+
 PARTS = {"probe": part_probe, "attach": part_attach, "memory": part_memory, "loader": part_loader,
-         "record": part_record, "loss": part_loss, "real": part_real, "names": part_names, "tables": part_tables,
+         "record": part_record, "loss": part_loss, "real": part_real, "names": part_names,
+         "stacks": part_stacks, "tables": part_tables,
          "offline": part_offline, "writer": part_writer}
 
 

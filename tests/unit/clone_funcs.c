@@ -53,7 +53,8 @@ Test(clone_funcs, global)
 	skel = taken__load_tail(NULL);
 	if (!skel)
 		cr_skip_test("these BPF programs do not load here: %s", strerror(errno));
-	cr_expect_eq(functions(skel->obj, skel->progs.take_here), 3, "the program, uw_frames() and uw_frame()");
+	cr_expect_eq(functions(skel->obj, skel->progs.take_here), 4,
+		     "the program, uw_frames(), uw_frame() and uw_copy()");
 	cr_expect_eq(functions(skel->obj, skel->progs.take_tail), 0, "no types are needed");
 	stack_tail_bpf__destroy(skel);
 }
@@ -66,6 +67,7 @@ Test(clone_funcs, callback)
 	skel = stack_bpf__open_and_load();
 	if (!skel)
 		cr_skip_test("these BPF programs do not load here: %s", strerror(errno));
-	cr_expect_eq(functions(skel->obj, skel->progs.take), 3, "the program, uw_walk() and uw_one()");
+	cr_expect_eq(functions(skel->obj, skel->progs.take), 4,
+		     "the program, uw_walk(), uw_two() and uw_copy()");
 	stack_bpf__destroy(skel);
 }
