@@ -34,16 +34,18 @@ static long uw_two(__u32 i, struct mt_uw **u)
 /*
  * The walk, from what stack__take_n has put into the thread's place. A function of
  * its own, which the verifier looks at once a program and not once for each way
- * that leads to it; pointers to such functions came with 5.13. It must not take the
- * context: as what it is declared there differs between kernels and architectures
- * (user_pt_regs on arm64).
+ * that leads to it. It must not take the context: as what it is declared there differs
+ * between kernels and architectures (user_pt_regs on arm64).
  */
-__noinline int uw_walk(struct mt_uw *u)
+__noinline int uw_walk(int unused)
 {
+	struct mt_uw *u = uw_here();
 	struct mt_uw_proc *proc;
 	__u32 tgid;
 
-	if (!u) /* as the kernel sees it */
+	/* Callers would leave it out: but the kernel wants a number there. */
+	asm volatile("" : : "r"(unused));
+	if (!u)
 		return 0;
 	tgid = u->rec.h.tgid;
 	proc = bpf_map_lookup_elem(&uw_procs, &tgid);
@@ -82,7 +84,7 @@ static __always_inline __u64 stack__take_n(struct pt_regs *ctx, const struct mt_
 	u->limit = limit;
 	u->always = always;
 	uw_start(u, ctx);
-	uw_walk(u);
+	uw_walk(0);
 	return u->rec.hash[0];
 }
 
