@@ -146,6 +146,7 @@ int life_exit(struct bpf_raw_tracepoint_args *ctx)
 		return 0;
 	start = t->start;
 	bpf_map_delete_elem(&targets, &tgid);
+	procs__exec(tgid);
 	life_emit(task, MT_REC_EXIT, tgid, start, 0, BPF_CORE_READ(task, exit_code));
 	return 0;
 }

@@ -314,6 +314,13 @@ static __always_inline void refs__put_taken(const struct refs *r, struct mt_hdr 
 	rec->flags |= r->flags;
 }
 
+/* A new program, or none any more: nothing is known of it. */
+static __always_inline void procs__exec(__u32 tgid)
+{
+	bpf_map_delete_elem(&uw_procs, &tgid);
+	bpf_map_delete_elem(&py_procs, &tgid);
+}
+
 /*
  * A child has its parent's code and interpreter until it does something else: what
  * is known of them is true of both, for longer than it takes to look at the child.
@@ -323,6 +330,8 @@ static __always_inline void procs__fork(__u32 parent, __u32 child)
 	struct mt_uw_proc *uw = bpf_map_lookup_elem(&uw_procs, &parent);
 	struct mt_py_offsets *py = bpf_map_lookup_elem(&py_procs, &parent);
 
+	/* Of an earlier process with the number nothing must be left. */
+	procs__exec(child);
 	if (uw)
 		bpf_map_update_elem(&uw_procs, &child, uw, BPF_ANY);
 	if (py)
@@ -331,13 +340,6 @@ static __always_inline void procs__fork(__u32 parent, __u32 child)
 
 /* Something new is mapped, at a place where there may have been code. */
 #define procs__mapped uw_mapped_over
-
-/* A new program: nothing is known of it. */
-static __always_inline void procs__exec(__u32 tgid)
-{
-	bpf_map_delete_elem(&uw_procs, &tgid);
-	bpf_map_delete_elem(&py_procs, &tgid);
-}
 
 #else
 #define REFS_SIZE 0

@@ -225,6 +225,8 @@ static __always_inline void uw_finish(struct mt_uw *u)
 	/* The same frames may be all that there is, or all that could be read. */
 	uw_hash(u, u->rec.end);
 	copy_decide(u);
+	/* 0 stands for none: who makes a stack come out so has another. */
+	u->rec.hash[0] += !u->rec.hash[0];
 	if (uw_send(u) && u->copy)
 		uw_copy();
 }

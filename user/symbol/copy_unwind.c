@@ -13,6 +13,7 @@
 
 /* Elf files that are open at once: a stack goes through some ten. */
 #define MAX_OPEN 64
+#define MAX_READS 20000 /* words of a walk: 256 frames take some thousand */
 
 struct module {
 	struct copy_space *space;
@@ -32,6 +33,7 @@ struct copy_space {
 	Dwfl *dwfl;
 	bool attached;
 	bool unread; /* since the last frame something could not be read */
+	uint32_t reads; /* of the walk, so far */
 	const struct stack_copy *now;
 	struct copy_frame *frames;
 	uint32_t n, max;
@@ -240,7 +242,8 @@ static bool memory_read(Dwfl *dwfl, Dwarf_Addr addr, Dwarf_Word *result, void *a
 	uint64_t v;
 
 	(void)dwfl;
-	if (!read_stack(s->now, addr, &v) && !read_file(s, addr, &v)) {
+	/* Expressions of a hostile file may read for ever. */
+	if (s->reads++ > MAX_READS || (!read_stack(s->now, addr, &v) && !read_file(s, addr, &v))) {
 		s->unread = true;
 		return false;
 	}
@@ -318,6 +321,7 @@ int copy_space__unwind(struct copy_space *s, const struct stack_copy *c, struct 
 
 	*root = false;
 	s->now = c;
+	s->reads = 0;
 	s->frames = frames;
 	s->n = 0;
 	s->max = max;

@@ -30,7 +30,11 @@ void stacks__stats(struct stacks *s, struct stacks_stats *out)
 		/* A record that waits to be read is counted as the programs have counted it. */
 		for (i = 1; i < MT_END_MAX; i++) {
 			out->ends[i] = sum_of(s->opts.maps.ends, i);
-			out->ends[i] += (uint64_t)s->copies.moved[i];
+			/* Rows may be more than walks: a call with several has one stack. */
+			if (s->copies.moved[i] < 0 && out->ends[i] < (uint64_t)-s->copies.moved[i])
+				out->ends[i] = 0;
+			else
+				out->ends[i] += (uint64_t)s->copies.moved[i];
 		}
 		for (i = 0; i < MT_COPY_COUNTS; i++)
 			out->copied[i] = sum_of(s->opts.maps.copies, i);

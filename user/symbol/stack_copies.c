@@ -22,6 +22,8 @@
 struct pending_copy {
 	struct pending_copy *next;
 	uint64_t hash;
+	bool done; /* it stays in the list until it is the first */
+	bool closed; /* what follows is of another copy of the same stack */
 	struct stack_copy c;
 	uint8_t *bytes;
 };
@@ -43,8 +45,13 @@ static int begin(struct stacks *s, const struct mt_copy *r)
 	struct pending_copy *p;
 	uint64_t *v;
 
-	if (find(s, r->hash[0]))
+	if (!r->hash[0])
+		return -EBADMSG;
+	p = find(s, r->hash[0]);
+	if (p) {
+		p->closed = true;
 		return 0;
+	}
 	if (s->copies.bytes > MAX_BYTES) {
 		s->copies.dropped++;
 		return 0;
@@ -69,7 +76,8 @@ static int add_piece(struct stacks *s, const struct mt_copy_piece *r)
 	struct pending_copy *p = find(s, r->hash[0]);
 	uint8_t *more;
 
-	if (!p || p->c.n + sizeof(r->bytes) > MT_COPY_MAX + MT_COPY_PIECE)
+	if (!p || p->closed || p->c.head.hash[1] != r->hash[1] ||
+	    p->c.n + sizeof(r->bytes) > MT_COPY_MAX + MT_COPY_PIECE)
 		return 0;
 	if (!p->c.n)
 		p->c.from = r->addr;
@@ -145,7 +153,10 @@ static uint64_t frame_of(const struct copy_space *sp, const struct copy_frame *f
 /* Is it known what was mapped then? Before, a stack would be walked by what was there earlier. */
 static bool is_known(const struct stacks *s, const struct pending_copy *p)
 {
-	return !s->watch || __atomic_load_n(&s->heard, __ATOMIC_ACQUIRE) > p->c.head.h.time;
+	uint64_t then = p->c.head.h.time;
+
+	return !s->watch || (__atomic_load_n(&s->heard, __ATOMIC_ACQUIRE) > then &&
+			     __atomic_load_n(&s->deaf, __ATOMIC_ACQUIRE) < then);
 }
 
 /* With the lock held. */
@@ -159,7 +170,7 @@ static void mend(struct stacks *s, struct pending_copy *p)
 	bool root;
 	int n;
 
-	if (!k || k->placed)
+	if (!k || k->placed || k->verify != p->c.head.hash[1])
 		return;
 	if (!is_known(s, p) || s->notices.n) {
 		s->copies.failed++;
@@ -208,7 +219,7 @@ void stack_copies__used(struct stacks *s, const struct kept *k, uint32_t uses)
 static void take_out(struct stacks *s, struct pending_copy *p)
 {
 	hmap__del(&s->copies.by_hash, key_of(p->hash), NULL);
-	p->hash = 0; /* it stays in the list until it is the first */
+	p->done = true;
 }
 
 static void drop_first(struct stacks *s)
@@ -249,10 +260,10 @@ void stack_copies__settle(struct stacks *s, bool all)
 	pthread_mutex_lock(&s->lock);
 	while ((p = s->copies.first)) {
 		age = began - MT_MIN(began, p->c.head.h.time);
-		if (p->hash && !all &&
+		if (!p->done && !all &&
 		    (age < SETTLE_NS || ((s->busy || !is_known(s, p)) && age < PATIENCE_NS)))
 			break;
-		if (p->hash) {
+		if (!p->done) {
 			mend(s, p);
 			take_out(s, p);
 		}

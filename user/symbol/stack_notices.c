@@ -68,9 +68,9 @@ static void take_away(const struct stacks *s, const struct map_event *e)
 		} else {
 			m.end = m.start;
 			bpf_map_update_elem(u->maps, &at, &m, BPF_ANY);
-			/* What threads remember is old too. */
-			p.gen = 0;
-			bpf_map_update_elem(u->procs, &key, &p, BPF_EXIST);
+			/* What threads remember is old too. It is read again; not to be written
+			 * back: another reading may have come in between. */
+			bpf_map_delete_elem(u->procs, &key);
 			return;
 		}
 	}
@@ -151,6 +151,8 @@ static void on_map(void *ctx, const struct map_event *e)
 	} else if (n && s->notices.n < MAX_WAITING) {
 		append(&s->notices, n);
 		n = NULL;
+	} else if (n) {
+		__atomic_store_n(&s->deaf, clock__boot(), __ATOMIC_RELEASE);
 	}
 	if (ours)
 		stacks__ask(s, &s->queue, e->pid);
@@ -185,6 +187,9 @@ static void *run(void *arg)
 			break;
 		now = clock__boot();
 		mapwatch__read(w->watch, on_map, w->stacks, &gap);
+		/* What was mapped until now may be what is missing. */
+		if (gap.missing)
+			__atomic_store_n(&w->stacks->deaf, clock__boot(), __ATOMIC_RELEASE);
 		__atomic_store_n(&w->stacks->heard, now, __ATOMIC_RELEASE);
 		if (gap.missing)
 			on_gap(w->stacks);

@@ -157,6 +157,7 @@ struct stacks {
 	pthread_cond_t wake, idle;
 	bool stop, busy;
 	struct pid_list queue, ended; /* to be read, to be forgotten */
+	uint64_t deaf; /* notices up to that time (boot) were lost */
 	uint64_t heard; /* all notices up to that time (boot) are in the lists */
 	struct notice_list notices; /* to be read */
 	struct notice_list orphans; /* of processes that are no targets, any more perhaps */

@@ -188,6 +188,9 @@ static int on_mapping(void *ctx, const struct mapping *m)
 	struct ufile *f = NULL;
 	int fd = -1;
 
+	/* More are not looked at by the programs either. */
+	if (r->n == 1U << MT_UW_MAPS_SHIFT)
+		return 0;
 	if (r->n == r->cap) {
 		uint32_t cap = r->cap + 128;
 		void *more = realloc(r->maps, cap * sizeof(*r->maps));
@@ -348,10 +351,11 @@ void unwind_store__forget(struct unwind_store *s, pid_t pid)
 	uint64_t v;
 	struct uproc *p;
 
+	/* Also one that was never read: it has what its parent had. */
+	s->sink.proc(s->sink.ctx, pid, NULL);
 	if (!hmap__del(&s->by_pid, (struct hkey){ (uint64_t)pid, 0 }, &v))
 		return;
 	p = (struct uproc *)(uintptr_t)v;
-	s->sink.proc(s->sink.ctx, pid, NULL);
 	drop(s, p);
 	s->stats.procs--;
 	free(p);

@@ -81,8 +81,10 @@ static int common_rule(struct unwind_store *s, const struct mt_uw_rule *r, uint1
 		return 0;
 	}
 	err = s->sink.rules(s->sink.ctx, s->stats.rules, r, 1);
-	if (err)
+	if (err) {
+		hmap__del(&s->by_rule, k, NULL);
 		return err;
+	}
 	*v = s->stats.rules;
 	*out = (uint16_t)s->stats.rules++;
 	return 0;
@@ -202,21 +204,24 @@ static bool evict(struct unwind_store *s)
 static int put_table(struct unwind_store *s, struct ufile *f, const struct unwind_table *t)
 {
 	uint16_t *rules = calloc(t->n_rules, sizeof(*rules));
+	struct mt_uw_page *places;
 	uint32_t i;
 	int err = rules ? 0 : -ENOMEM;
 
 	for (i = 1; i < t->n_rules && !err; i++)
 		err = common_rule(s, &t->rules[i], &rules[i]);
+	places = err ? NULL : calloc(t->n_pages, sizeof(*places));
 	if (!err)
-		err = spans__take(&s->pages, t->n_pages, &f->page);
-	if (err)
+		err = places ? spans__take(&s->pages, t->n_pages, &f->page) : -ENOMEM;
+	if (err) {
+		free(places);
 		goto out;
-	f->places = calloc(t->n_pages, sizeof(*f->places));
+	}
+	f->places = places;
 	f->n_pages = t->n_pages;
 	f->page_no = (uint32_t)(t->base >> MT_UW_PAGE_SHIFT);
 	s->stats.pages += f->n_pages;
 	s->stats.tables++;
-	err = f->places ? 0 : -ENOMEM;
 	for (i = 0; i < t->n_pages && !err; i++)
 		if (t->pages[i].n)
 			err = place(s, t->rows + t->pages[i].first, t->pages[i].n, rules,
@@ -225,7 +230,7 @@ static int put_table(struct unwind_store *s, struct ufile *f, const struct unwin
 		err = end_chunk(s);
 	if (!err)
 		err = s->sink.pages(s->sink.ctx, f->page, f->places, f->n_pages);
-	if (err && f->places)
+	if (err)
 		take_away(s, f);
 out:
 	free(rules);
@@ -306,8 +311,14 @@ static void read_code(struct ufile *f, int fd)
 	elf_image__close(img);
 }
 
+/* What makes a file on disk another one. */
+struct file_what {
+	uint64_t dev, ino, size, sec, ns;
+};
+
 struct ufile *unwind_store__file(struct unwind_store *s, int fd, const char *path)
 {
+	struct file_what what;
 	struct stat st;
 	struct ufile *f;
 	struct hkey k;
@@ -316,9 +327,17 @@ struct ufile *unwind_store__file(struct unwind_store *s, int fd, const char *pat
 
 	if (fstat(fd, &st))
 		return NULL;
-	/* A file that is written again keeps its number and is another one all the same. */
-	k.a = (uint64_t)st.st_dev << 32 ^ (uint64_t)st.st_size;
-	k.b = st.st_ino ^ ((uint64_t)st.st_mtim.tv_sec << 30 ^ (uint64_t)st.st_mtim.tv_nsec) << 20;
+	/*
+	 * A file that is written again keeps its number and is another one all the same: it may
+	 * have its old time of change, but nobody can set st_ctim.
+	 */
+	what = (struct file_what){ .dev = st.st_dev,
+				   .ino = st.st_ino,
+				   .size = (uint64_t)st.st_size,
+				   .sec = (uint64_t)st.st_ctim.tv_sec,
+				   .ns = (uint64_t)st.st_ctim.tv_nsec };
+	k = (struct hkey){ hash__bytes(&what, sizeof(what), 9),
+			   hash__bytes(&what, sizeof(what), 10) };
 	v = hmap__put(&s->by_file, k, &fresh);
 	if (!v)
 		return NULL;
@@ -330,6 +349,13 @@ struct ufile *unwind_store__file(struct unwind_store *s, int fd, const char *pat
 		}
 		*v = f->no;
 		read_code(f, fd);
+		/* The rows of this very file: what it calls itself anybody can say. */
+		if (f->id_len && f->id_len + sizeof(k.a) <= sizeof(f->id)) {
+			memcpy(f->id + f->id_len, &k.a, sizeof(k.a));
+			f->id_len += sizeof(k.a);
+		} else {
+			f->id_len = 0;
+		}
 		if (s->sink.file)
 			s->sink.file(s->sink.ctx, f->no, fd, path);
 	} else {
