@@ -222,6 +222,7 @@ __attribute__((noinline)) int uw_copy(void)
 /* At the end of a walk: send it, and a copy of its stack if that can help. */
 static __always_inline void uw_finish(struct mt_uw *u)
 {
+	u->top = u->sp;
 	/* The same frames may be all that there is, or all that could be read. */
 	uw_hash(u, u->rec.end);
 	copy_decide(u);

@@ -65,24 +65,38 @@
 #define UW_CODE(a) (a)
 #endif
 
-/* Have the word at addr in the window, or know that it must be read by itself. */
+/*
+ * Have the word at addr in the window, or know that it must be read by itself. All from where
+ * the frame begins up to where the last walk of the thread ended is wanted soon: in one read,
+ * or if not all of it is there up to the end of the page.
+ */
 static __always_inline int uw_in_window(struct mt_uw *u, __u64 addr)
 {
-	__u64 from;
+	__u64 from = u->sp & ~7ULL, size;
 
 	if (addr & 7)
 		return 0;
 	if (addr - u->window_at < u->window_size)
 		return 1;
-	/* All that lies between here and where the frame begins is wanted soon. */
-	from = u->sp & ~7ULL;
-	if (from > addr || (from ^ addr) / MT_UW_WINDOW)
+	if (addr - from >= MT_UW_GUESS)
 		from = addr;
+	size = (u->top - from) & ~7ULL;
+	if (u->top - from > MT_UW_TALL)
+		size = MT_UW_GUESS;
+	if (addr - from >= size)
+		size = addr - from + 8;
+	if (size > MT_UW_WINDOW)
+		size = MT_UW_WINDOW;
+	if (uw_peek(u->window, size, from)) {
+		if ((from ^ addr) / MT_UW_WINDOW)
+			from = addr;
+		size = MT_UW_WINDOW - (from & (MT_UW_WINDOW - 1));
+		if (uw_peek(u->window, size, from))
+			size = 0;
+	}
 	u->window_at = from;
-	u->window_size = MT_UW_WINDOW - (from & (MT_UW_WINDOW - 1));
-	if (uw_peek(u->window, MT_UW_WINDOW - (from & (MT_UW_WINDOW - 1)), from))
-		u->window_size = 0;
-	return u->window_size != 0;
+	u->window_size = size;
+	return size != 0;
 }
 
 static __always_inline __u64 uw_word(const struct mt_uw *u, __u64 addr)

@@ -264,7 +264,7 @@ static int run_case(struct bench *b, const struct bench_case *c, uint64_t calls)
 {
 	/* The probed function is a frame, and below main there are three of the C library. */
 	struct order o = { c->how == NONE ? calls * 20 : calls, c->stepped,
-			   c->stack ? c->stack - 4 : 4 };
+			   c->stack ? c->stack - 2 : 4 };
 	int fd[2] = { -1, -1 }, err = 0, i;
 	double ns = 0;
 

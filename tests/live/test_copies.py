@@ -63,11 +63,15 @@ class Copies(LiveTest):
             with self.subTest(how):
                 result, truth = self.trace(how, folder, 30, 40, pause)
                 self.complete(result, truth, 1200)
-        # Without copies what is shown is right, and not complete.
-        result, truth = self.trace('open', folder, 30, 4, 0, options=['--stack-bytes', 0])
-        wrong, n, _ = self.wrong(result, truth)
-        self.assertGreater(sum(wrong.values()), n // 10, wrong)
-        self.assertTrue(all(w.startswith('(cut: ') for w in wrong), wrong)
+        # Without copies what is shown is right, and not complete; now and then memtap is that fast.
+        for _ in range(5):
+            result, truth = self.trace('open', folder, 30, 4, 0, options=['--stack-bytes', 0])
+            wrong, n, _ = self.wrong(result, truth)
+            self.assertTrue(all(w.startswith('(cut: ') for w in wrong), wrong)
+            if sum(wrong.values()) > n // 10:
+                break
+        else:
+            self.fail(f'{n} stacks, and none is cut without copies')
 
     def test_exec(self):
         """Programs that allocate as their first act, and end at once."""
