@@ -167,10 +167,23 @@ __noinline int py_walk_it(void)
 	return 0;
 }
 
-/* The Python stack; its hash, 0: there is none. */
-static __always_inline __u64 pystack__take(const struct mt_hdr *h, __u32 limit)
+/* Who and when, right into its place: programs and the functions that they call share 512 bytes. */
+static __always_inline void refs__hdr(struct probe *p, struct mt_hdr *h)
 {
-	__u32 tgid = h->tgid;
+	h->flags = 0;
+	h->cpu = bpf_get_smp_processor_id();
+	h->site = p->site_no;
+	h->tgid = p->tgid;
+	h->tid = p->tid;
+	h->start = p->start;
+	h->fn = h->strlen = 0;
+	h->time = p->now;
+}
+
+/* The Python stack; its hash, 0: there is none. */
+static __always_inline __u64 pystack__take(struct probe *p, __u32 limit)
+{
+	__u32 tgid = p->tgid;
 	struct mt_py_offsets *o = bpf_map_lookup_elem(&py_procs, &tgid);
 	struct mt_pywalk *w;
 
@@ -183,10 +196,10 @@ static __always_inline __u64 pystack__take(const struct mt_hdr *h, __u32 limit)
 		py_count(MT_PY_WHY_MAX);
 		return 0;
 	}
-	w->h = *h;
+	refs__hdr(p, &w->h);
 	w->h.type = MT_REC_PYSTACK;
 	/* Addresses of code mean something in one process only. */
-	w->hash[0] = (__u64)h->tgid << 32 | h->start;
+	w->hash[0] = (__u64)p->tgid << 32 | p->start;
 	w->hash[1] = 0;
 	w->s.n = limit;
 	py_walk_it();
@@ -208,18 +221,16 @@ struct {
 
 static __always_inline void refs__walk(struct probe *p, struct pt_regs *ctx, struct mt_refs *r)
 {
-	struct mt_hdr h = { .tgid = p->tgid,
-			    .tid = p->tid,
-			    .start = p->start,
-			    .time = p->now,
-			    .cpu = bpf_get_smp_processor_id(),
-			    .site = p->site_no };
+	struct mt_uw *u;
 
 	r->c = r->py = 0;
-	if (p->cfg->stacks & MT_STACKS_C)
-		r->c = stack__take_n(ctx, &h, p->cfg->c_frames, 0);
+	u = p->cfg->stacks & MT_STACKS_C ? stack__place() : 0;
+	if (u) {
+		refs__hdr(p, &u->rec.h);
+		r->c = stack__go(u, ctx, p->cfg->c_frames, 0);
+	}
 	if (p->cfg->stacks & MT_STACKS_PY)
-		r->py = pystack__take(&h, p->cfg->py_frames);
+		r->py = pystack__take(p, p->cfg->py_frames);
 }
 
 /* Take the stacks of the call that begins here: its record will name them. */

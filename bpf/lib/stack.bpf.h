@@ -25,14 +25,13 @@ static __always_inline struct mt_uw *uw_here(void)
 
 #include "stack_copy.bpf.h"
 
-/* Two frames a call of it: calls are a good part of what a frame costs. */
-static long uw_two(__u32 i, struct mt_uw **u)
+static long uw_one(__u32 i, struct mt_uw **u)
 {
-	return uw_step(*u) != MT_END_NOT || uw_step(*u) != MT_END_NOT;
+	return uw_step(*u) != MT_END_NOT;
 }
 
 /*
- * The walk, from what stack__take_n has put into the thread's place. A function of
+ * The walk, from what stack__go has put into the thread's place. A function of
  * its own, which the verifier looks at once a program and not once for each way
  * that leads to it. It must not take the context: as what it is declared there differs
  * between kernels and architectures (user_pt_regs on arm64).
@@ -53,7 +52,7 @@ __noinline int uw_walk(int unused)
 		u->first = proc->first;
 		u->n = proc->n;
 		u->gen = proc->gen;
-		bpf_loop(UW_STEPS / 2 + 1, uw_two, &u, 0);
+		bpf_loop(UW_STEPS, uw_one, &u, 0);
 	} else {
 		u->gen = 0;
 		u->n = 0; /* the frame alone, by its address */
@@ -64,22 +63,25 @@ __noinline int uw_walk(int unused)
 	return 0;
 }
 
-/*
- * Walk the stack, its innermost `limit` frames, and send it: with `always`, or
- * only if the reader does not have it. h: who and when. Returns the hash under
- * which it is known; 0: there is none.
- */
-static __always_inline __u64 stack__take_n(struct pt_regs *ctx, const struct mt_hdr *h, __u32 limit,
-					   int always)
+/* Where the thread's walk has its place; NULL, and it is counted: there is none. */
+static __always_inline struct mt_uw *stack__place(void)
 {
 	struct mt_uw *u = bpf_task_storage_get(&uw_walks, bpf_get_current_task_btf(), 0,
 					       BPF_LOCAL_STORAGE_GET_F_CREATE);
 
-	if (!u) {
+	if (!u)
 		uw_count(MT_END_ROOM);
-		return 0;
-	}
-	u->rec.h = *h;
+	return u;
+}
+
+/*
+ * Walk the stack, its innermost `limit` frames, and send it: with `always`, or
+ * only if the reader does not have it. u->rec.h: who and when. Returns the hash
+ * under which it is known.
+ */
+static __always_inline __u64 stack__go(struct mt_uw *u, struct pt_regs *ctx, __u32 limit,
+				       int always)
+{
 	u->rec.h.type = MT_REC_STACK;
 	u->limit = limit;
 	u->always = always;
@@ -90,7 +92,12 @@ static __always_inline __u64 stack__take_n(struct pt_regs *ctx, const struct mt_
 
 static __always_inline void stack__take(struct pt_regs *ctx, const struct mt_hdr *h)
 {
-	stack__take_n(ctx, h, MT_UW_MAX_FRAMES, 1);
+	struct mt_uw *u = stack__place();
+
+	if (!u)
+		return;
+	u->rec.h = *h;
+	stack__go(u, ctx, MT_UW_MAX_FRAMES, 1);
 }
 
 #endif

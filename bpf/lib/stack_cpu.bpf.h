@@ -93,15 +93,34 @@ static __always_inline struct mt_uw *stack_cpu__start(struct pt_regs *ctx, const
 }
 
 /* As in stack.bpf.h. The program makes no tail call itself, and is loaded with its types. */
-static __always_inline __u64 stack__take_n(struct pt_regs *ctx, const struct mt_hdr *h, __u32 limit,
-					   int always)
+static __always_inline struct mt_uw *stack__place(void)
 {
-	struct mt_uw *u = stack_cpu__start(ctx, h, limit, always);
+	struct mt_uw *u = uw_here();
 
 	if (!u)
-		return 0;
+		uw_count(MT_END_ROOM);
+	return u;
+}
+
+static __always_inline __u64 stack__go(struct mt_uw *u, struct pt_regs *ctx, __u32 limit,
+				       int always)
+{
+	u->rec.h.type = MT_REC_STACK;
+	u->limit = limit;
+	u->always = always;
+	uw_start(u, ctx);
 	uw_frames();
 	return u->rec.hash[0];
+}
+
+static __always_inline void stack__take(struct pt_regs *ctx, const struct mt_hdr *h)
+{
+	struct mt_uw *u = stack__place();
+
+	if (!u)
+		return;
+	u->rec.h = *h;
+	stack__go(u, ctx, MT_UW_MAX_FRAMES, 1);
 }
 
 #endif

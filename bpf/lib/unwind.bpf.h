@@ -85,8 +85,11 @@ static __always_inline int uw_in_window(struct mt_uw *u, __u64 addr)
 		size = MT_UW_GUESS;
 	if (addr - from >= size)
 		size = addr - from + 8;
-	if (size > MT_UW_WINDOW)
-		size = MT_UW_WINDOW;
+	if (size > MT_UW_WINDOW - 8)
+		size = MT_UW_WINDOW - 8;
+	/* For the verifier of 6.1, which forgets what the compiler has kept elsewhere. */
+	__asm__ volatile("" : "+r"(size));
+	size &= MT_UW_WINDOW - 1;
 	if (uw_peek(u->window, size, from)) {
 		if ((from ^ addr) / MT_UW_WINDOW)
 			from = addr;

@@ -15,7 +15,7 @@ int take_here(struct pt_regs *ctx)
 {
 	struct mt_hdr h = header();
 
-	stack__take_n(ctx, &h, MT_UW_MAX_FRAMES, 1);
+	stack__take(ctx, &h);
 	return 0;
 }
 

@@ -68,6 +68,6 @@ Test(clone_funcs, callback)
 	if (!skel)
 		cr_skip_test("these BPF programs do not load here: %s", strerror(errno));
 	cr_expect_eq(functions(skel->obj, skel->progs.take), 4,
-		     "the program, uw_walk(), uw_two() and uw_copy()");
+		     "the program, uw_walk(), uw_one() and uw_copy()");
 	stack_bpf__destroy(skel);
 }
