@@ -306,6 +306,8 @@ static void build_some(struct reading *r)
 	uint64_t end = clock__boot() + SHOW_NS;
 	uint32_t i;
 
+	if (!r->n_waiting)
+		return;
 	qsort(r->waiting, r->n_waiting, sizeof(*r->waiting), by_size);
 	for (i = 0; i < r->n_waiting; i++) {
 		if (!i || clock__boot() < end)
