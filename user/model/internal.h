@@ -28,6 +28,8 @@ struct model {
 bool model__emit(struct model *m, struct process *p, struct row *r, bool is_event);
 /* The process, met now (START_TRACE row) if it was not before; NULL: no memory. */
 struct process *model__meet(struct model *m, uint32_t tgid, uint32_t start, uint64_t time);
+/* Is the process in a step whose rows are asked for? */
+bool model__in_step(const struct model *m, const struct process *p);
 /* Are rows of this device asked for? */
 bool model__wants(const struct model *m, int32_t device);
 uint64_t model__real(const struct model *m, uint64_t boot);

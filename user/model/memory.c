@@ -247,16 +247,20 @@ static void hold(struct process *p, enum layer l, struct row *r, int64_t by, uin
  * The runtime allocates for a device within the call that makes it the thread's: what the thread
  * had before says nothing of it.
  */
-static int32_t hal_device(struct process *p, const struct event *e)
+static int32_t hal_device(const struct model *m, struct process *p, const struct event *e)
 {
+	int32_t logical;
+
 	if (e->setting)
 		process__told_device(p, (int32_t)e->setting - 1, e->device);
-	return process__logical(p, e->setting ? 0 : e->tid, e->device);
+	logical = process__logical(p, e->setting ? 0 : e->tid, e->device);
+	/* The vendor's rows of the driver have the driver's numbers. */
+	return m->opts.vendor && e->device >= 0 ? e->device : logical;
 }
 
 static void on_hal_alloc(struct model *m, struct process *p, const struct event *e)
 {
-	int32_t dev = e->flags & EVF_HOST ? DEV_HOST : hal_device(p, e);
+	int32_t dev = e->flags & EVF_HOST ? DEV_HOST : hal_device(m, p, e);
 	enum layer l = e->flags & EVF_CREATE ? LAYER_HANDLE : LAYER_HAL;
 	struct row r;
 
@@ -266,12 +270,14 @@ static void on_hal_alloc(struct model *m, struct process *p, const struct event 
 	hold(p, l, &r, e->size, e->time);
 	if (l == LAYER_HANDLE)
 		ms__physical(p, dev, e->size);
-	if (!m->opts.vendor) {
+	r.owner = owner_of(e->module);
+	r.page_type = page_text(e->page);
+	r.alloc_type = e->flags & EVF_CREATE ? "create" : "alloc";
+	if (m->opts.vendor) {
+		r.attrs |= (m->opts.owners ? ATTR_OWNER : 0) | (m->opts.newer ? ATTR_PAGE : 0);
+	} else {
 		r.attrs |= ATTR_OWNER | ATTR_PAGE |
 			   (dev != DEV_HOST && e->device >= 0 ? ATTR_PHYS : 0);
-		r.owner = owner_of(e->module);
-		r.page_type = page_text(e->page);
-		r.alloc_type = e->flags & EVF_CREATE ? "create" : "alloc";
 		if (p->segments && (e->flags & EVF_SEGMENT)) {
 			r.attrs |= ATTR_NOTE;
 			r.note = "segment";

@@ -72,13 +72,74 @@ bool model__wants(const struct model *m, int32_t device)
 	return m->opts.npus || (device < 32 && (m->opts.npu_slots >> device & 1));
 }
 
+bool model__in_step(const struct model *m, const struct process *p)
+{
+	return !m->opts.n_steps || p->chosen;
+}
+
+/* Does this range begin a step that was chosen? */
+static void enter_step(struct model *m, struct process *p, uint64_t step)
+{
+	unsigned int i;
+
+	for (i = 0; step && i < m->opts.n_steps; i++)
+		if (m->opts.steps[i] == step)
+			p->chosen = step;
+}
+
+static bool is_wanted(const struct model *m, const struct process *p, const struct row *r,
+		      bool is_event)
+{
+	/* What is lost is in the account, so it is in the rows of `record`. */
+	if (r->type == ROW_LOST)
+		return !m->opts.vendor;
+	if (m->opts.vendor &&
+	    (r->attrs & ATTR_PREATTACH || (r->type == ROW_HOST_PINNED && !m->opts.newer)))
+		return false;
+	/* The frame of the rows of `record`; the vendor has it inside of steps only. */
+	if (!model__in_step(m, p) && (is_event || m->opts.vendor))
+		return false;
+	return model__wants(m, r->device);
+}
+
+/*
+ * Where the vendor has it: at the first contact, behind its ACL_INIT. A process that does nothing
+ * has no row.
+ */
+static void announce(struct model *m, struct process *p, const struct row *first)
+{
+	struct row r = { .event = ROW_SYSTEM,
+			 .type = ROW_START_TRACE,
+			 .time = first->time,
+			 .tid = first->tid,
+			 .device = DEV_NA };
+
+	p->started = true;
+	model__emit(m, p, &r, false);
+}
+
 bool model__emit(struct model *m, struct process *p, struct row *r, bool is_event)
 {
-	/* What is lost is in the account, so it is in the rows. */
-	if (r->type != ROW_LOST && !model__wants(m, r->device)) {
+	bool first = m->opts.vendor && is_event && !p->started;
+
+	if (first && r->type != ROW_ACL_INIT) {
+		announce(m, p, r);
+		first = false;
+	}
+	if (!is_wanted(m, p, r, is_event)) {
 		if (is_event)
 			m->counts.rules[RULE_FILTERED]++;
+		/* The vendor numbers marks before it looks whether they are wanted. */
+		if (m->opts.vendor && r->event == ROW_MSTX)
+			p->next_id++;
+		if (first)
+			announce(m, p, r);
 		return false;
+	}
+	if (m->opts.vendor && m->opts.owners && r->event == ROW_MALLOC &&
+	    r->type != ROW_HOST_PINNED && !(r->attrs & ATTR_OWNER)) {
+		r->attrs |= ATTR_OWNER;
+		r->owner = row_type__name(r->type);
 	}
 	if (is_event && m->opts.stacks && m->refs &&
 	    (r->event == ROW_MALLOC || r->event == ROW_FREE || r->event == ROW_OOM_DETAIL)) {
@@ -98,6 +159,8 @@ bool model__emit(struct model *m, struct process *p, struct row *r, bool is_even
 	}
 	m->counts.by_type[r->type][r->event == ROW_FREE]++;
 	m->ops.row(m->ctx, r);
+	if (first)
+		announce(m, p, r);
 	return true;
 }
 
@@ -115,6 +178,9 @@ static void system_row(struct model *m, struct process *p, enum row_type type, u
 			 .tid = tid,
 			 .device = DEV_NA };
 
+	/* The vendor's tool begins at the first contact, and ends without a word. */
+	if (m->opts.vendor && !is_event)
+		return;
 	if (nspid && nspid != p->tgid && !m->opts.vendor) {
 		r.attrs |= ATTR_NSPID;
 		r.nspid = nspid;
@@ -155,7 +221,7 @@ struct process *model__meet(struct model *m, uint32_t tgid, uint32_t start, uint
 	p->index = (uint32_t)m->n_procs;
 	*v = m->n_procs;
 	m->procs[m->n_procs++] = p;
-	p->started = true;
+	p->started = !m->opts.vendor;
 	p->segments = d.segments;
 	system_row(m, p, ROW_START_TRACE, time, tgid, d.nspid, false);
 	return p;
@@ -222,6 +288,7 @@ static void on_mark(struct model *m, struct process *p, const struct event *e)
 		g.id = e->key ? e->key : p->next_range;
 		if (e->text_len == 10 && memcmp(e->text, "step start", 10) == 0)
 			g.step_id = ++p->step;
+		enter_step(m, p, g.step_id);
 		if (!process__open_range(p, &g))
 			m->counts.ranges_over++;
 		r.type = ROW_RANGE_START;
@@ -247,6 +314,9 @@ static void on_range_end(struct model *m, struct process *p, const struct event 
 		found = process__close_range(p, e->tid, 0, (uint64_t)e->size, true, &g);
 	if (!found)
 		m->counts.unpaired_ranges++;
+	/* As the vendor has it: the end is outside already. */
+	if (g.step_id && g.step_id == p->chosen)
+		p->chosen = 0;
 	r.range_id = found ? g.id : e->key;
 	r.step_id = g.step_id;
 	r.begin_time = found ? g.begin : r.time;
@@ -278,7 +348,8 @@ static void on_launch(struct model *m, struct process *p, const struct event *e)
 		m->counts.failures[1]++;
 		return;
 	}
-	if (!(m->opts.level & LEVEL_KERNEL) || !(m->opts.events & EVENTS_LAUNCH)) {
+	if (!(m->opts.level & LEVEL_KERNEL) || !(m->opts.events & EVENTS_LAUNCH) ||
+	    !model__in_step(m, p)) {
 		m->counts.rules[RULE_FILTERED]++;
 		return;
 	}
@@ -328,6 +399,11 @@ void model__oom(struct model *m, struct process *p, const struct event *e)
 			 .oom_flag = e->hal_flag };
 
 	m->counts.oom++;
+	/* V-seed has no row of what failed. */
+	if (m->opts.vendor && !m->opts.oom) {
+		m->counts.rules[RULE_FAILED]++;
+		return;
+	}
 	model__emit(m, p, &r, true);
 }
 
