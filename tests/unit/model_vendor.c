@@ -86,7 +86,10 @@ Test(vendor, no_row_that_it_has_not)
 
 		o.newer = o.cpu = o.oom = true;
 		begin_opts(o);
+		/* It counts from 0, and has no START_TRACE. */
+		cr_expect(row_of(ev(EV_ACL_INIT))->id == 0 && n_rows == 1);
 		cr_expect_eq(row_of(pinned)->type, ROW_HOST_PINNED);
+		cr_expect_eq(rows[1].id, 1);
 		cr_expect_eq(row_of(oom)->type, ROW_OOM_TRIGGER);
 		cr_expect_eq(row_of(hal(0x1000, 1, 0))->attrs, ATTR_BLOCK | ATTR_PAGE);
 		end();

@@ -36,7 +36,7 @@ static char *dump_of(const struct session *s)
 	size_t i;
 
 	for (i = 0; s->written && s->written[i]; i++)
-		if (!strncmp(path_base(s->written[i]), "leaks_dump_", 11))
+		if (strstr(path_base(s->written[i]), "_dump_"))
 			return s->written[i];
 	return NULL;
 }

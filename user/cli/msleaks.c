@@ -282,8 +282,8 @@ static void tell_console(const struct session *s, const struct msleaks_opts *o)
 		ext = strrchr(base, '.');
 		if (ext && !strcmp(ext, ".db")) {
 			printf("[%s] Info: create dbfile %s.\n", tool, cli__text(s->written[i]));
-			printf("[%s] Info: create dbtable leaks_dump in %s.\n", tool,
-			       cli__text(s->written[i]));
+			printf("[%s] Info: create dbtable %s_dump in %s.\n", tool,
+			       s->opts.newer ? "memscope" : "leaks", cli__text(s->written[i]));
 		} else {
 			printf("[%s] Info: create file %s.\n", tool, cli__text(s->written[i]));
 		}

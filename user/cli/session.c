@@ -104,6 +104,7 @@ static int setup(struct session *s)
 	struct model_ops ops = { on_row, on_describe, on_ended };
 	struct out_opts oo = { .dir = s->opts.dir,
 			       .vendor = s->opts.vendor,
+			       .newer = s->opts.newer,
 			       .format = s->opts.format,
 			       .order = s->opts.order,
 			       .timeline = s->opts.timeline,

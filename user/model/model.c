@@ -120,7 +120,8 @@ static void announce(struct model *m, struct process *p, const struct row *first
 
 bool model__emit(struct model *m, struct process *p, struct row *r, bool is_event)
 {
-	bool first = m->opts.vendor && is_event && !p->started;
+	/* The newer tool has the row only where its Python interface asks for it. */
+	bool first = m->opts.vendor && !m->opts.newer && is_event && !p->started;
 
 	if (first && r->type != ROW_ACL_INIT) {
 		announce(m, p, r);
@@ -148,7 +149,7 @@ bool model__emit(struct model *m, struct process *p, struct row *r, bool is_even
 		r->stack_py = m->refs->py;
 		r->start = p->start;
 	}
-	r->id = ++p->next_id;
+	r->id = ++p->next_id - (m->opts.vendor && m->opts.newer); /* there from 0 */
 	r->pid = p->tgid;
 	r->kernel_index = p->kernel_index;
 	if (is_event) {
