@@ -177,13 +177,17 @@ Test(steps, with_ranges_inside)
 	row_of(hal(0x2000, 1, 0));
 	ruled_out(range_end(1), RULE_FILTERED);
 	ruled_out(hal(0x3000, 1, 0), RULE_FILTERED);
+	/* A new program is in no step of the old one. */
+	row_of(of_process(range(1, "step start"), PID + 8));
+	put(of_process(ev(EV_EXEC), PID + 8));
+	ruled_out(of_process(hal(0x3000, 1, 0), PID + 8), RULE_FILTERED);
 	/* Steps are counted for each process. */
 	row_of(of_process(range(1, "step start"), PID + 9));
 	/* The frame of `record` stands, and its numbers have no hole. */
-	cr_expect_eq(rows_with(ROW_SYSTEM, ROW_START_TRACE), 2);
+	cr_expect_eq(rows_with(ROW_SYSTEM, ROW_START_TRACE), 3);
 	cr_expect_eq(rows[0].type, ROW_START_TRACE);
 	cr_expect_eq(rows[4].id, 5);
 	model__stop(m, now + 1);
-	cr_expect_eq(rows_with(ROW_SYSTEM, ROW_STOP_TRACE), 2);
+	cr_expect_eq(rows_with(ROW_SYSTEM, ROW_STOP_TRACE), 3);
 	end();
 }

@@ -41,11 +41,11 @@ static void help(FILE *f)
 			snprintf(letter, sizeof(letter), "-%c, ", r->letter);
 		snprintf(left, sizeof(left), "  %s--%s%s", letter, r->name, r->values ? "=" : "");
 		fprintf(f, "%-24s  %s", left, r->help);
-		if (r->values)
-			fprintf(f, "; takes %s", r->values);
 		if (r->def)
 			fprintf(f, " (%s)", r->def);
 		fputc('\n', f);
+		if (r->values)
+			fprintf(f, "%-24s  %s\n", "", r->values);
 	}
 	fputs("\n"
 	      "-v is --version, with --generation=now (or called as msmemscope) --verbose.\n"

@@ -236,6 +236,8 @@ void session__segments_left(struct session *s, const struct probed_file *f);
 void session__sweep(struct session *s);
 
 /* pump.c: records to rows. */
+/* A row asks for what is not traced yet: said once. */
+void session__tell_range(const struct row *r);
 void session__deliver(struct session *s, bool final);
 void session__free_checks(struct session *s);
 

@@ -430,6 +430,7 @@ static void on_exec(struct model *m, struct process *p)
 	ms__finish(m, p);
 	model__drop_blocks(m, p);
 	process__forget(p);
+	p->chosen = 0;
 	if (m->ops.describe)
 		m->ops.describe(m->ctx, p->tgid, p->start, &d);
 	/* It may have ended since: then what was known is the best guess. */
