@@ -147,7 +147,7 @@ def test_record_takes_the_vendors_options(golden, memtap):
     for arg in ('--steps=1,2', '--steps=1\uff0c2', '--analysis=leaks\uff0cinefficient', '--analysis=', '--analysis=none',
                 '--log-level=warn', '--collect-mode=full', '--collect-mode=immediate', '--level=op,kernel',
                 '--events=alloc\uff0claunch', '--device=npu:1\uff0ccpu',
-                '--call-stack=c:5\uff0cpython'):
+                '--call-stack=c:5\uff0cpython', '--format=db', '--output-path=x', '--debug'):
         run = memtap('record', arg)
         assert run.status == 2 and 'no target' in run.err, (arg, run.err)
     for arg in ('--steps=0', '--steps=1,2,3,4,5,6', '--analysis=x', '--log-level=x', '--collect-mode=x',
@@ -155,7 +155,7 @@ def test_record_takes_the_vendors_options(golden, memtap):
         run = memtap('record', arg)
         name, value = arg.split('=')
         assert run.status == 2 and re.search(r"%s: '%s' is not valid; it takes " % (name, re.escape(value)), run.err), run.err
-    for arg in ('--compare', '--input=a,b'):
+    for arg in ('--compare', '--input=a,b', '--input-path=a,b'):
         run = memtap('record', arg, '-p', '1')
         assert run.status == 2 and 'memtap compare BASE OTHER' in run.err, run.err
 

@@ -115,6 +115,11 @@ static const struct option longs[] = {
 	{ "watch", required_argument, NULL, OPT_WATCH },
 	{ "compare", no_argument, NULL, OPT_COMPARE },
 	{ "input", required_argument, NULL, OPT_INPUT },
+	/* The newer spellings of the vendor's. */
+	{ "input-path", required_argument, NULL, OPT_INPUT },
+	{ "format", required_argument, NULL, OPT_FORMAT },
+	{ "output-path", required_argument, NULL, 'o' },
+	{ "debug", no_argument, NULL, 'v' },
 	{ "quiet", no_argument, NULL, 'q' },
 	{ "verbose", no_argument, NULL, 'v' },
 	{ "help", no_argument, NULL, 'h' },
