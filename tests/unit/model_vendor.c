@@ -113,6 +113,41 @@ Test(vendor, owners)
 	end();
 }
 
+/* msleaks.md 17.1, 17.13: what has no row takes no number of blocks either. */
+Test(vendor, numbers_of_blocks)
+{
+	struct event create = hal(0x7000, 512, 0), gone = hal_free(0x7000),
+		     host = hal(0x8000, 512, 0);
+	struct model_opts o = vendor_opts();
+
+	create.flags = gone.flags = EVF_CREATE;
+	host.flags = EVF_HOST;
+	o.npus = false;
+	o.npu_slots = 1;
+	begin_opts(o);
+	cr_expect_eq(row_of(hal(0x1000, 1, 0))->allocation_id, 1);
+	ruled_out(hal(0x2000, 1, 1), RULE_FILTERED);
+	ruled_out(host, RULE_FILTERED);
+	ruled_out(create, RULE_FILTERED);
+	ruled_out(gone, RULE_FILTERED);
+	ruled_out(hal_free(0x2000), RULE_FILTERED);
+	cr_expect_eq(row_of(pta(EV_PTA_MALLOC, 0x3000, 512, 0))->allocation_id, 2);
+	cr_expect_eq(row_of(hal_free(0x1000))->allocation_id, 1);
+	cr_expect_eq(row_of(pta(EV_PTA_FREE, 0x3000, 512, 0))->allocation_id, 2);
+	cr_expect_eq(row_of(pta(EV_PTA_MALLOC, 0x3000, 512, 0))->allocation_id, 3);
+	end();
+	o.newer = o.cpu = true;
+	begin_opts(o);
+	cr_expect_eq(row_of(create)->type, ROW_HAL);
+	cr_expect_str_eq(rows[n_rows - 1].alloc_type, "create");
+	row_of(host);
+	cr_expect(rows[n_rows - 1].type == ROW_HOST_PINNED && rows[n_rows - 1].device == DEV_CPU);
+	cr_expect_eq(rows[n_rows - 1].attrs, ATTR_BLOCK | ATTR_PINNED);
+	cr_expect_eq(row_of(hal_free(0x8000))->type, ROW_HOST_PINNED);
+	cr_expect_eq(rows[n_rows - 1].allocation_id, 2);
+	end();
+}
+
 /* The driver's number, where the process sees the device by another one. */
 Test(vendor, physical_device)
 {
@@ -147,6 +182,8 @@ Test(steps, of_the_vendor)
 	cr_expect_eq(row_of(range(2, "step start"))->id, 3);
 	/* The FREE of a block from before has its row. */
 	cr_expect(row_of(hal_free(0x1000))->id == 4 && rows[1].size == 512);
+	/* It is the first that has a number (train_steps23). */
+	cr_expect_eq(rows[1].allocation_id, 1);
 	/* Kernels are counted from the first recorded one. */
 	cr_expect_eq(row_of(launch())->kernel_index, 1);
 	put(hal(0x3000, 1, 0));

@@ -110,7 +110,7 @@ static struct block *block__new(struct model *m, struct process *p, enum layer l
 	b = &m->blocks[no];
 	*b = (struct block){ .addr = e->addr,
 			     .size = e->size,
-			     .allocation_id = ++m->next_allocation,
+			     .allocation_id = m->opts.vendor ? 0 : ++m->next_allocation,
 			     .kernel_index = p->kernel_index,
 			     .step = p->step,
 			     .live = true };
@@ -193,7 +193,7 @@ bool model__free_row(struct model *m, struct process *p, const struct event *e, 
 	}
 	if (!known) {
 		m->counts.preattach++;
-		r->allocation_id = ++m->next_allocation;
+		r->allocation_id = m->opts.vendor ? 0 : ++m->next_allocation;
 		r->size = e->kind == EV_HAL_FREE || e->kind == EV_HOST_UNREG ||
 					  e->kind == EV_MS_FREE
 				  ? -1
@@ -226,6 +226,7 @@ bool model__malloc_row(struct model *m, struct process *p, const struct event *e
 	b->device = device;
 	b->phys = e->device;
 	r->allocation_id = b->allocation_id;
+	r->block = (uint32_t)(b - m->blocks);
 	r->size = e->size;
 	r->device = device;
 	r->phys_device = e->device;
@@ -283,7 +284,8 @@ static void on_hal_alloc(struct model *m, struct process *p, const struct event 
 			r.note = "segment";
 		}
 	}
-	model__emit(m, p, &r, true);
+	if (vendor__hal(m, e, &r))
+		model__emit(m, p, &r, true);
 }
 
 static void on_hal_free(struct model *m, struct process *p, const struct event *e)
@@ -298,7 +300,8 @@ static void on_hal_free(struct model *m, struct process *p, const struct event *
 		if (!m->opts.vendor && r.device != DEV_HOST && r.phys_device >= 0)
 			r.attrs |= ATTR_PHYS;
 	}
-	model__emit(m, p, &r, true);
+	if (vendor__hal(m, e, &r))
+		model__emit(m, p, &r, true);
 }
 
 static void on_host_reg(struct model *m, struct process *p, const struct event *e)

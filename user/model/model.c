@@ -63,85 +63,27 @@ uint64_t model__real(const struct model *m, uint64_t boot)
 	return boot + (uint64_t)m->opts.boot_to_real;
 }
 
-bool model__wants(const struct model *m, int32_t device)
-{
-	if (device == DEV_NA || (!m->opts.npus && !m->opts.npu_slots && !m->opts.cpu))
-		return true;
-	if (device == DEV_HOST || device == DEV_CPU)
-		return m->opts.cpu;
-	return m->opts.npus || (device < 32 && (m->opts.npu_slots >> device & 1));
-}
-
-bool model__in_step(const struct model *m, const struct process *p)
-{
-	return !m->opts.n_steps || p->chosen;
-}
-
-/* Does this range begin a step that was chosen? */
-static void enter_step(struct model *m, struct process *p, uint64_t step)
-{
-	unsigned int i;
-
-	for (i = 0; step && i < m->opts.n_steps; i++)
-		if (m->opts.steps[i] == step)
-			p->chosen = step;
-}
-
-static bool is_wanted(const struct model *m, const struct process *p, const struct row *r,
-		      bool is_event)
-{
-	/* What is lost is in the account, so it is in the rows of `record`. */
-	if (r->type == ROW_LOST)
-		return !m->opts.vendor;
-	if (m->opts.vendor &&
-	    (r->attrs & ATTR_PREATTACH || (r->type == ROW_HOST_PINNED && !m->opts.newer)))
-		return false;
-	/* The frame of the rows of `record`; the vendor has it inside of steps only. */
-	if (!model__in_step(m, p) && (is_event || m->opts.vendor))
-		return false;
-	return model__wants(m, r->device);
-}
-
-/*
- * Where the vendor has it: at the first contact, behind its ACL_INIT. A process that does nothing
- * has no row.
- */
-static void announce(struct model *m, struct process *p, const struct row *first)
-{
-	struct row r = { .event = ROW_SYSTEM,
-			 .type = ROW_START_TRACE,
-			 .time = first->time,
-			 .tid = first->tid,
-			 .device = DEV_NA };
-
-	p->started = true;
-	model__emit(m, p, &r, false);
-}
-
 bool model__emit(struct model *m, struct process *p, struct row *r, bool is_event)
 {
 	/* The newer tool has the row only where its Python interface asks for it. */
 	bool first = m->opts.vendor && !m->opts.newer && is_event && !p->started;
 
 	if (first && r->type != ROW_ACL_INIT) {
-		announce(m, p, r);
+		vendor__announce(m, p, r);
 		first = false;
 	}
-	if (!is_wanted(m, p, r, is_event)) {
+	if (!model__is_wanted(m, p, r, is_event)) {
 		if (is_event)
 			m->counts.rules[RULE_FILTERED]++;
 		/* The vendor numbers marks before it looks whether they are wanted. */
 		if (m->opts.vendor && r->event == ROW_MSTX)
 			p->next_id++;
 		if (first)
-			announce(m, p, r);
+			vendor__announce(m, p, r);
 		return false;
 	}
-	if (m->opts.vendor && m->opts.owners && r->event == ROW_MALLOC &&
-	    r->type != ROW_HOST_PINNED && !(r->attrs & ATTR_OWNER)) {
-		r->attrs |= ATTR_OWNER;
-		r->owner = row_type__name(r->type);
-	}
+	if (m->opts.vendor)
+		vendor__dress(m, r);
 	if (is_event && m->opts.stacks && m->refs &&
 	    (r->event == ROW_MALLOC || r->event == ROW_FREE || r->event == ROW_OOM_DETAIL)) {
 		r->attrs |= ATTR_STACKS;
@@ -161,7 +103,7 @@ bool model__emit(struct model *m, struct process *p, struct row *r, bool is_even
 	m->counts.by_type[r->type][r->event == ROW_FREE]++;
 	m->ops.row(m->ctx, r);
 	if (first)
-		announce(m, p, r);
+		vendor__announce(m, p, r);
 	return true;
 }
 
@@ -289,7 +231,7 @@ static void on_mark(struct model *m, struct process *p, const struct event *e)
 		g.id = e->key ? e->key : p->next_range;
 		if (e->text_len == 10 && memcmp(e->text, "step start", 10) == 0)
 			g.step_id = ++p->step;
-		enter_step(m, p, g.step_id);
+		model__enter_step(m, p, g.step_id);
 		if (!process__open_range(p, &g))
 			m->counts.ranges_over++;
 		r.type = ROW_RANGE_START;

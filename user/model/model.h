@@ -132,6 +132,8 @@ struct row {
 	const char *cell_py, *cell_c;
 	size_t cell_py_len, cell_c_len;
 
+	uint32_t block; /* MALLOC: of the model's, 0 = none */
+
 	/* For the trace writer: */
 	uint64_t held; /* HAL, HOST_PINNED: what the process has there by the blocks seen */
 	uint64_t kernel_index; /* launches of the process up to here, this one included */
