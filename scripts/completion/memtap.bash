@@ -17,7 +17,7 @@ _memtap()
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} cmd=${COMP_WORDS[1]}
 	COMPREPLY=()
 	if [ "$COMP_CWORD" = 1 ]; then
-		mapfile -t COMPREPLY < <(compgen -W 'record probes check recover leaks gap inefficient decompose compare cut --help --version' -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W 'record probes check recover leaks gap inefficient decompose compare cut msleaks --help --version' -- "$cur")
 		return
 	fi
 	case $prev in
@@ -35,12 +35,16 @@ _memtap()
 	--call-stack) mapfile -t COMPREPLY < <(compgen -W 'c python mixed c,python' -- "$cur"); return ;;
 	--stack-bytes) mapfile -t COMPREPLY < <(compgen -W '0 4K 16K 64K' -- "$cur"); return ;;
 	--debuginfod) mapfile -t COMPREPLY < <(compgen -W '10 60' -- "$cur"); return ;;
+	--steps) mapfile -t COMPREPLY < <(compgen -W '1 2 1,2' -- "$cur"); return ;;
+	--analysis) mapfile -t COMPREPLY < <(compgen -W 'leaks decompose inefficient none' -- "$cur"); return ;;
+	--collect-mode) mapfile -t COMPREPLY < <(compgen -W 'full' -- "$cur"); return ;;
+	--log-level) mapfile -t COMPREPLY < <(compgen -W 'debug info warn error' -- "$cur"); return ;;
 	--device) mapfile -t COMPREPLY < <(compgen -W 'npu npu:0 cpu' -- "$cur"); return ;;
 	esac
 	case $cmd in
 	record) mapfile -t COMPREPLY < <(compgen -W '-p --pid -n --name -a --all --cgroup --no-follow -o --output
 		--data-format --order --timeline --summary-json --level --events --device --call-stack --stack-bytes --lines --debuginfod -d --duration
-		--ring-size --strict -q --quiet -v --verbose -h --help --' -- "$cur") ;;
+		--ring-size --steps --analysis --collect-mode --log-level --strict -q --quiet -v --verbose -h --help --' -- "$cur") ;;
 	probes)
 		if [[ $cur == -* ]]; then
 			mapfile -t COMPREPLY < <(compgen -W '-p --pid --derive -J --json -A --missing -T --try -h --help' -- "$cur")
@@ -57,6 +61,9 @@ _memtap()
 		-h --help' ;;
 	cut) _memtap_files '--from= --to= --split -o --output --data-format --strict -h --help' ;;
 	compare) _memtap_files '--level -o --output --strict -h --help' ;;
+	msleaks) _memtap_files '-h --help -v -V --version --level= --events= --steps= --call-stack= --analysis= --compare
+		--input= -i --input-path= --output= -o --output-path= --data-format= --format= --device= --collect-mode= --watch=
+		--log-level= --verbose --debug -q --quiet --generation= --extended --strict' ;;
 	esac
 }
 complete -F _memtap memtap

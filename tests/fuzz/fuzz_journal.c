@@ -55,7 +55,7 @@ static void put(const char *name, const void *p, size_t n)
 /* Bytes that are to be a journal: with sums that hold, else nothing behind them is reached. */
 static void put_journal(const uint8_t *p, size_t n, uint8_t mode)
 {
-	struct journal_head head = { .version = JOURNAL_VERSION, .flags = mode & 15 };
+	struct journal_head head = { .version = JOURNAL_VERSION, .flags = mode & 31 };
 	struct strbuf sb = { 0 };
 
 	memcpy(head.magic, JOURNAL_MAGIC, sizeof(head.magic));

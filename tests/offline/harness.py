@@ -91,8 +91,12 @@ class Tests:
         return 1 if self.failed or not self.passed else 0
 
     def one(self, name, function, golden):
+        def memtap(*args, **kw):
+            return Run(self.binary, *args, **kw)
+
+        memtap.binary = self.binary
         try:
-            function(golden, lambda *args, **kw: Run(self.binary, *args, **kw))
+            function(golden, memtap)
         except Exception as e:  # what a test did not foresee is its failure, too
             self.failed += 1
             print('FAIL %s: %s' % (name, ''.join(traceback.format_exception(e)[-2:])), file=sys.stderr)

@@ -10,7 +10,8 @@ import test_forms
 import test_inefficient
 import test_leaks
 import test_manual
+import test_msleaks
 from harness import Tests
 
 sys.exit(Tests(sys.argv[1], sys.argv[2:]).run([test_leaks, test_compare, test_inefficient, test_decompose, test_cut,
-                                               test_forms, test_manual]))
+                                               test_forms, test_manual, test_msleaks]))

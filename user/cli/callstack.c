@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/msleaks_options.h"
 #include "cli/session.h"
 #include "symbol/stacks.h"
 
@@ -33,12 +34,14 @@ static int depth_of(const char *text, uint32_t *depth)
 	return 0;
 }
 
-int callstack__option(struct callstack_opts *o, char *list)
+int callstack__option(struct callstack_opts *o, const char *list)
 {
-	char *word, *depth, *save = NULL;
 	int err = *list ? 0 : -EINVAL;
+	char word[32], *depth;
+	const char *at = list;
+	bool bad = false;
 
-	for (word = strtok_r(list, ",", &save); word && !err; word = strtok_r(NULL, ",", &save)) {
+	while (!err && msleaks_list__word(&at, word, sizeof(word), &bad)) {
 		depth = strchr(word, ':');
 		if (depth)
 			*depth++ = '\0';
@@ -56,7 +59,7 @@ int callstack__option(struct callstack_opts *o, char *list)
 			err = -EINVAL;
 		}
 	}
-	return err;
+	return bad ? -EINVAL : err;
 }
 
 int callstack__check(const struct callstack_opts *o)

@@ -23,6 +23,14 @@ int cmd_inefficient(int argc, char **argv);
 int cmd_cut(int argc, char **argv);
 int cmd_decompose(int argc, char **argv);
 int cmd_compare(int argc, char **argv);
+int cmd_msleaks(int argc, char **argv);
+/* The same, called by its own name. */
+int msleaks__main(int argc, char **argv);
+
+/* cmd_compare() says what it wrote in the vendor's words, on standard output. */
+void compare__tell_as(const char *tool);
+/* Is this the name of the vendor's tool, in one of its generations? */
+bool cli__is_vendor(const char *argv0);
 
 /* "Try 'memtap CMD --help'." on stderr; returns EXIT_USAGE. */
 int cli__usage_error(const char *cmd);

@@ -2,6 +2,7 @@
 /* memtap compare: two dumps side by side, in the vendor's memory_compare_*.csv. */
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,13 @@
 #include "cli/offline.h"
 
 enum { OPT_LEVEL = 256, OPT_STRICT };
+
+static const char *tell_as; /* NULL: in ours */
+
+void compare__tell_as(const char *tool)
+{
+	tell_as = tool;
+}
 
 static const struct option longs[] = { { "level", required_argument, NULL, OPT_LEVEL },
 				       { "output", required_argument, NULL, 'o' },
@@ -127,7 +135,7 @@ static FILE *create(const char *dir, char path[4096])
 
 static int print(const struct compare *c, const struct texts *t, const char *dir)
 {
-	char path[4096];
+	char path[4096], full[PATH_MAX];
 	FILE *f;
 
 	if (!dir) {
@@ -142,7 +150,11 @@ static int print(const struct compare *c, const struct texts *t, const char *dir
 		pr_err("%s: not all of it could be written: %s", cli__text(path), strerror(errno));
 		return -EIO;
 	}
-	pr_info("create file %s", cli__text(path));
+	if (tell_as)
+		printf("[%s] Info: create file %s.\n", tell_as,
+		       cli__text(realpath(path, full) ? full : path));
+	else
+		pr_info("create file %s", cli__text(path));
 	return 0;
 }
 

@@ -30,6 +30,8 @@ static const struct {
 	{ "cut", cmd_cut,
 	  "a window of a dump, or its processes and devices, as dumps of their own" },
 	{ "compare", cmd_compare, "two dumps side by side, operator by operator" },
+	{ "msleaks", cmd_msleaks,
+	  "trace a program by the command line of the vendor's tool, and its files" },
 };
 
 static void help(FILE *f)
@@ -57,6 +59,13 @@ int cli__usage_error(const char *cmd)
 {
 	fprintf(stderr, "Try 'memtap %s%s--help'.\n", cmd ? cmd : "", cmd ? " " : "");
 	return EXIT_USAGE;
+}
+
+bool cli__is_vendor(const char *argv0)
+{
+	const char *slash = strrchr(argv0, '/'), *base = slash ? slash + 1 : argv0;
+
+	return !strcmp(base, "msleaks") || !strcmp(base, "msmemscope");
 }
 
 int cli__size(const char *text, uint64_t *v)
@@ -188,5 +197,8 @@ int main(int argc, char **argv)
 	/* A full disk, a size limit or a closed pipe is an error to report, not to die of. */
 	signal(SIGXFSZ, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
+	/* Called by the name of the vendor's tool, as through a link. */
+	if (argc > 0 && cli__is_vendor(argv[0]))
+		return finish_stdout(msleaks__main(argc, argv));
 	return finish_stdout(run_command(argc, argv));
 }

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "cli/cli.h"
-#include "cli/later.h"
+#include "cli/msleaks_options.h"
 #include "cli/session.h"
 #include "memtap/unwind.h"
 
@@ -38,6 +38,8 @@ static void help(FILE *f)
 	      "      --level 0,1         0 operators, 1 kernel launches (0,1)\n"
 	      "      --events LIST       of alloc, free, launch, access (alloc,free,launch)\n"
 	      "      --device LIST       of npu, npu:N, cpu (all)\n"
+	      "      --steps LIST        only steps of these numbers, 1 to 5 of them, counted from "
+	      "the attach\n"
 	      "      --call-stack LIST   of c[:DEPTH] or mixed[:DEPTH], python[:DEPTH]: stacks of "
 	      "memory events\n"
 	      "      --stack-bytes SIZE  copied of a stack that is cut, to complete it (16K; 0: "
@@ -47,6 +49,9 @@ static void help(FILE *f)
 	      "  -d, --duration SECONDS  stop by itself\n"
 	      "\n"
 	      "Other:\n"
+	      "      --analysis LIST     of leaks, decompose, inefficient: print them at the end\n"
+	      "      --collect-mode full the vendor's default; its other mode is not traced yet\n"
+	      "      --log-level LEVEL   debug, info, warn or error (info)\n"
 	      "      --ring-size SIZE    buffer between kernel and memtap, K, M, G (64M)\n"
 	      "      --strict            exit with 3 if anything was lost\n"
 	      "  -q, --quiet             no status line, summary only if something was lost\n"
@@ -73,6 +78,13 @@ enum {
 	OPT_STACK_BYTES,
 	OPT_STRICT,
 	OPT_NOFOLLOW,
+	OPT_STEPS,
+	OPT_ANALYSIS,
+	OPT_LOG,
+	OPT_MODE,
+	OPT_WATCH,
+	OPT_COMPARE,
+	OPT_INPUT,
 };
 
 static const struct option longs[] = {
@@ -96,6 +108,18 @@ static const struct option longs[] = {
 	{ "timeline", required_argument, NULL, OPT_TIMELINE },
 	{ "stack-bytes", required_argument, NULL, OPT_STACK_BYTES },
 	{ "strict", no_argument, NULL, OPT_STRICT },
+	{ "steps", required_argument, NULL, OPT_STEPS },
+	{ "analysis", required_argument, NULL, OPT_ANALYSIS },
+	{ "log-level", required_argument, NULL, OPT_LOG },
+	{ "collect-mode", required_argument, NULL, OPT_MODE },
+	{ "watch", required_argument, NULL, OPT_WATCH },
+	{ "compare", no_argument, NULL, OPT_COMPARE },
+	{ "input", required_argument, NULL, OPT_INPUT },
+	/* The newer spellings of the vendor's. */
+	{ "input-path", required_argument, NULL, OPT_INPUT },
+	{ "format", required_argument, NULL, OPT_FORMAT },
+	{ "output-path", required_argument, NULL, 'o' },
+	{ "debug", no_argument, NULL, 'v' },
 	{ "quiet", no_argument, NULL, 'q' },
 	{ "verbose", no_argument, NULL, 'v' },
 	{ "help", no_argument, NULL, 'h' },
@@ -131,80 +155,60 @@ static int add_name(struct record_opts *o, const char *name)
 	return 0;
 }
 
-/* Lists are separated by a comma or the vendor's full-width one (U+FF0C). */
-static char *next_word(char **list)
+static int read_events(struct record_opts *o, const char *list)
 {
-	char *p = *list, *comma, *wide;
+	bool none, traceback;
 
-	if (!p || !*p)
-		return NULL;
-	comma = strchr(p, ',');
-	wide = strstr(p, "\xef\xbc\x8c");
-	if (wide && (!comma || wide < comma)) {
-		*wide = '\0';
-		*list = wide + 3;
-	} else if (comma) {
-		*comma = '\0';
-		*list = comma + 1;
+	if (msleaks_list__events(list, &o->events, &none, &traceback))
+		return -EINVAL;
+	return none || traceback ? -EINVAL : 0;
+}
+
+static int read_analysis(struct record_opts *o, const char *list)
+{
+	unsigned int top;
+
+	if (msleaks_list__analysis(list, &o->analysis, &top))
+		return -EINVAL;
+	/* Rows of failed allocations are always written; there is nothing to analyse then. */
+	o->analysis &= ~MSLEAKS_OOM;
+	return 0;
+}
+
+static int read_log_level(const char *word)
+{
+	struct msleaks_opts m;
+	const char *why;
+	int err;
+
+	msleaks__init(&m);
+	err = msleaks__set(&m, msleaks_option__find("log-level"), word, &why);
+	if (!err)
+		log__set_level(m.log_level);
+	return err;
+}
+
+/* Options of the vendor's that mean nothing on a process that runs, or that nobody can serve. */
+static int not_here(int opt, const char *arg)
+{
+	if (opt == OPT_MODE) {
+		if (!strcmp(arg, "full") || !strcmp(arg, "immediate"))
+			return 0;
+		if (strcmp(arg, "custom") != 0 && strcmp(arg, "deferred") != 0)
+			return -EINVAL;
+		pr_err("--collect-mode=%s: start and stop by the program are not traced yet; "
+		       "record all and cut the window out with memtap cut",
+		       arg);
+	} else if (opt == OPT_WATCH) {
+		pr_err("--watch: contents of device memory cannot be read from outside the "
+		       "process; memtap leaks and memtap inefficient tell when a block was made "
+		       "and freed");
 	} else {
-		*list = p + strlen(p);
+		pr_err("--%s: nothing is recorded with it; compare two dumps with memtap compare "
+		       "BASE OTHER",
+		       opt == OPT_COMPARE ? "compare" : "input");
 	}
-	return p;
-}
-
-static int read_level(struct record_opts *o, char *list)
-{
-	char *w;
-
-	for (o->level = 0; (w = next_word(&list));) {
-		if (!strcmp(w, "0") || !strcmp(w, "op"))
-			o->level |= LEVEL_OP;
-		else if (!strcmp(w, "1") || !strcmp(w, "kernel"))
-			o->level |= LEVEL_KERNEL;
-		else
-			return -EINVAL;
-	}
-	return o->level ? 0 : -EINVAL;
-}
-
-static int read_events(struct record_opts *o, char *list)
-{
-	char *w;
-
-	for (o->events = 0; (w = next_word(&list));) {
-		if (!strcmp(w, "alloc") || !strcmp(w, "free"))
-			o->events |= EVENTS_ALLOC;
-		else if (!strcmp(w, "launch"))
-			o->events |= EVENTS_LAUNCH;
-		else if (!strcmp(w, "access"))
-			/* The vendor's fourth word: as there, it needs alloc and free. */
-			o->events |= EVENTS_ALLOC | EVENTS_ACCESS;
-		else
-			return -EINVAL;
-	}
-	return o->events ? 0 : -EINVAL;
-}
-
-static int read_device(struct record_opts *o, char *list)
-{
-	char *w, *end;
-
-	for (; (w = next_word(&list));) {
-		if (!strcmp(w, "npu")) {
-			o->npus = true;
-		} else if (!strcmp(w, "cpu")) {
-			o->cpu = true;
-		} else if (!strncmp(w, "npu:", 4)) {
-			unsigned long v = strtoul(w + 4, &end, 10);
-
-			if (*end || end == w + 4 || v > 31)
-				return -EINVAL;
-			o->npu_slots |= 1u << v;
-		} else {
-			return -EINVAL;
-		}
-	}
-	return o->npus || o->npu_slots || o->cpu ? 0 : -EINVAL;
+	return -EEXIST;
 }
 
 static int choose(const char *arg, const char *a, const char *b)
@@ -253,11 +257,22 @@ static int one_option(struct record_opts *o, int opt, char *arg)
 		o->summary_json = arg;
 		return 0;
 	case OPT_LEVEL:
-		return read_level(o, arg);
+		return msleaks_list__level(arg, &o->level);
 	case OPT_EVENTS:
 		return read_events(o, arg);
 	case OPT_DEVICE:
-		return read_device(o, arg);
+		return msleaks_list__device(arg, &o->npus, &o->npu_slots, &o->cpu);
+	case OPT_STEPS:
+		return msleaks_list__steps(arg, o->steps, &o->n_steps);
+	case OPT_ANALYSIS:
+		return read_analysis(o, arg);
+	case OPT_LOG:
+		return read_log_level(arg);
+	case OPT_MODE:
+	case OPT_WATCH:
+	case OPT_COMPARE:
+	case OPT_INPUT:
+		return not_here(opt, arg);
 	case OPT_STACK:
 		return callstack__option(&o->stacks, arg);
 	case OPT_LINES:
@@ -324,6 +339,14 @@ static const char *option_values(int opt)
 		return "a list of alloc, free, launch, access, separated by commas";
 	case OPT_DEVICE:
 		return "a list of npu, npu:0 to npu:31, cpu, separated by commas";
+	case OPT_STEPS:
+		return "1 to 5 numbers from 1, without leading zeros, separated by commas";
+	case OPT_ANALYSIS:
+		return "a list of leaks, decompose, inefficient, oom, or none";
+	case OPT_LOG:
+		return "debug, info, warn or error";
+	case OPT_MODE:
+		return "full";
 	case OPT_STACK:
 		return "c or mixed, python, or two of them, separated by a comma, each with "
 		       ":DEPTH from 1 to 1000 or without";
@@ -448,6 +471,8 @@ int cmd_record(int argc, char **argv)
 	if (!o->dir)
 		o->dir = make_default_dir();
 	err = session__run(s);
+	if (!err && o->analysis)
+		err = session__analyse(s) == EXIT_FAIL ? -EIO : 0;
 	if (err) {
 		status = EXIT_FAIL;
 	} else if (o->strict && session__incomplete(s)) {
@@ -455,15 +480,6 @@ int cmd_record(int argc, char **argv)
 		status = EXIT_INCOMPLETE;
 	}
 out:
-	free(o->pids);
-	free(o->names);
-	session__free_losses(s);
-	hmap__free(&s->segments_said);
-	hmap__free(&s->told);
-	session__free_unseen(s);
-	session__free_checks(s);
-	session__free_gaps(s);
-	later__free(s);
-	free(s);
+	session__free(s);
 	return status;
 }

@@ -26,6 +26,7 @@ static void on_row(void *ctx, const struct row *r)
 	struct session *s = ctx;
 	int err = out__row(s->out, r);
 
+	session__tell_range(r);
 	if (err && !s->write_err) {
 		s->write_err = err;
 		pr_err("writing to %s: %s; the capture stops, what is written stays (memtap "
@@ -103,13 +104,20 @@ static int setup(struct session *s)
 	struct drain_opts dr = { .window_ns = WINDOW_NS, .early = po.stacks };
 	struct model_ops ops = { on_row, on_describe, on_ended };
 	struct out_opts oo = { .dir = s->opts.dir,
+			       .vendor = s->opts.vendor,
+			       .newer = s->opts.newer,
 			       .format = s->opts.format,
 			       .order = s->opts.order,
 			       .timeline = s->opts.timeline,
 			       .start_real = clock__real(),
 			       .cells = callstack__cells,
 			       .cells_ctx = s };
-	struct model_opts mo = { .level = s->opts.level,
+	struct model_opts mo = { .vendor = s->opts.vendor,
+				 .newer = s->opts.newer,
+				 .owners = s->opts.owners,
+				 .oom = s->opts.oom,
+				 .n_steps = s->opts.n_steps,
+				 .level = s->opts.level,
 				 .events = s->opts.events,
 				 .npus = s->opts.npus,
 				 .npu_slots = s->opts.npu_slots,
@@ -120,6 +128,7 @@ static int setup(struct session *s)
 	struct sysinfo si;
 	int err;
 
+	memcpy(mo.steps, s->opts.steps, sizeof(mo.steps));
 	s->t_start = clock__boot();
 	raise_nofile(s);
 	if (env) /* tests: makes "too many open calls" happen */
@@ -457,6 +466,7 @@ int session__run(struct session *s)
 	progs__free(s->progs);
 	model__free(s->model);
 	if (s->out) {
+		session__keep_paths(s);
 		close_err = out__close(s->out);
 		if (!err)
 			err = close_err;
@@ -468,4 +478,23 @@ int session__run(struct session *s)
 	if (timer >= 0)
 		close(timer);
 	return err;
+}
+
+void session__free(struct session *s)
+{
+	size_t i;
+
+	for (i = 0; s->written && s->written[i]; i++)
+		free(s->written[i]);
+	free(s->written);
+	free(s->opts.pids);
+	free(s->opts.names);
+	session__free_losses(s);
+	hmap__free(&s->segments_said);
+	hmap__free(&s->told);
+	session__free_unseen(s);
+	session__free_checks(s);
+	session__free_gaps(s);
+	later__free(s);
+	free(s);
 }

@@ -50,6 +50,11 @@ struct record_opts {
 	enum out_format format;
 	enum out_order order;
 	enum out_timeline timeline;
+	/* The front end: as in struct model_opts. */
+	bool vendor, newer, owners, oom;
+	uint64_t steps[MODEL_MAX_STEPS];
+	unsigned int n_steps;
+	unsigned int analysis; /* MSLEAKS_*, of what was written */
 	bool strict, quiet, follow;
 	struct callstack_opts stacks;
 	uint32_t stack_bytes; /* copied of a stack whose walk is cut; 0: none is */
@@ -155,10 +160,20 @@ struct session {
 	bool stopping;
 	bool early; /* stopped before all was attached */
 	struct rlimit nofile; /* as we were started: for the command */
+	char **written; /* paths of the files, NULL behind the last; NULL: none */
 };
 
 /* session.c: the run. */
 int session__run(struct session *s);
+/* All that is left of it, and s itself. */
+void session__free(struct session *s);
+
+/* analyses.c */
+/* Before the files are closed: which they are. */
+void session__keep_paths(struct session *s);
+/* Those of --analysis, when the files are closed; printed on standard output. EXIT_*.
+ */
+int session__analyse(struct session *s);
 
 /* signals.c */
 /* Before any thread is made: one that does not block them would be ended by them. 0 or -errno. */
@@ -221,6 +236,8 @@ void session__segments_left(struct session *s, const struct probed_file *f);
 void session__sweep(struct session *s);
 
 /* pump.c: records to rows. */
+/* A row asks for what is not traced yet: said once. */
+void session__tell_range(const struct row *r);
 void session__deliver(struct session *s, bool final);
 void session__free_checks(struct session *s);
 
@@ -254,8 +271,8 @@ int summary_json__check(const char *path);
 int session__summary_json(struct session *s, const char *path);
 
 /* callstack.c */
-/* --call-stack=LIST, which is taken apart. 0 or -EINVAL. */
-int callstack__option(struct callstack_opts *o, char *list);
+/* --call-stack=LIST. 0 or -EINVAL. */
+int callstack__option(struct callstack_opts *o, const char *list);
 /* What the options together lack is said. 0 or -EINVAL. */
 int callstack__check(const struct callstack_opts *o);
 /* When the programs are loaded, before cfg is written; what cannot be had is said. 0 or -errno. */

@@ -28,6 +28,25 @@ struct model {
 bool model__emit(struct model *m, struct process *p, struct row *r, bool is_event);
 /* The process, met now (START_TRACE row) if it was not before; NULL: no memory. */
 struct process *model__meet(struct model *m, uint32_t tgid, uint32_t start, uint64_t time);
+/* Is the process in a step whose rows are asked for? */
+bool model__in_step(const struct model *m, const struct process *p);
+/* A step begins: perhaps one that was chosen. */
+void model__enter_step(struct model *m, struct process *p, uint64_t step);
+/* Steps, devices, and what the vendor's tools have. */
+bool model__is_wanted(const struct model *m, const struct process *p, const struct row *r,
+		      bool is_event);
+/*
+ * START_TRACE where the vendor has it: at the first contact, behind its ACL_INIT. A process that
+ * does nothing has no row.
+ */
+void vendor__announce(struct model *m, struct process *p, const struct row *first);
+/* A row that will be written: its block's number, its owner. */
+void vendor__dress(struct model *m, struct row *r);
+/*
+ * Memory of the driver as the vendor's tools have it. V-seed knows no handles, V-now calls memory
+ * of the host pinned. False: no row.
+ */
+bool vendor__hal(struct model *m, const struct event *e, struct row *r);
 /* Are rows of this device asked for? */
 bool model__wants(const struct model *m, int32_t device);
 uint64_t model__real(const struct model *m, uint64_t boot);

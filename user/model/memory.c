@@ -110,7 +110,7 @@ static struct block *block__new(struct model *m, struct process *p, enum layer l
 	b = &m->blocks[no];
 	*b = (struct block){ .addr = e->addr,
 			     .size = e->size,
-			     .allocation_id = ++m->next_allocation,
+			     .allocation_id = m->opts.vendor ? 0 : ++m->next_allocation,
 			     .kernel_index = p->kernel_index,
 			     .step = p->step,
 			     .live = true };
@@ -193,7 +193,7 @@ bool model__free_row(struct model *m, struct process *p, const struct event *e, 
 	}
 	if (!known) {
 		m->counts.preattach++;
-		r->allocation_id = ++m->next_allocation;
+		r->allocation_id = m->opts.vendor ? 0 : ++m->next_allocation;
 		r->size = e->kind == EV_HAL_FREE || e->kind == EV_HOST_UNREG ||
 					  e->kind == EV_MS_FREE
 				  ? -1
@@ -226,6 +226,7 @@ bool model__malloc_row(struct model *m, struct process *p, const struct event *e
 	b->device = device;
 	b->phys = e->device;
 	r->allocation_id = b->allocation_id;
+	r->block = (uint32_t)(b - m->blocks);
 	r->size = e->size;
 	r->device = device;
 	r->phys_device = e->device;
@@ -247,16 +248,20 @@ static void hold(struct process *p, enum layer l, struct row *r, int64_t by, uin
  * The runtime allocates for a device within the call that makes it the thread's: what the thread
  * had before says nothing of it.
  */
-static int32_t hal_device(struct process *p, const struct event *e)
+static int32_t hal_device(const struct model *m, struct process *p, const struct event *e)
 {
+	int32_t logical;
+
 	if (e->setting)
 		process__told_device(p, (int32_t)e->setting - 1, e->device);
-	return process__logical(p, e->setting ? 0 : e->tid, e->device);
+	logical = process__logical(p, e->setting ? 0 : e->tid, e->device);
+	/* The vendor's rows of the driver have the driver's numbers. */
+	return m->opts.vendor && e->device >= 0 ? e->device : logical;
 }
 
 static void on_hal_alloc(struct model *m, struct process *p, const struct event *e)
 {
-	int32_t dev = e->flags & EVF_HOST ? DEV_HOST : hal_device(p, e);
+	int32_t dev = e->flags & EVF_HOST ? DEV_HOST : hal_device(m, p, e);
 	enum layer l = e->flags & EVF_CREATE ? LAYER_HANDLE : LAYER_HAL;
 	struct row r;
 
@@ -266,18 +271,21 @@ static void on_hal_alloc(struct model *m, struct process *p, const struct event 
 	hold(p, l, &r, e->size, e->time);
 	if (l == LAYER_HANDLE)
 		ms__physical(p, dev, e->size);
-	if (!m->opts.vendor) {
+	r.owner = owner_of(e->module);
+	r.page_type = page_text(e->page);
+	r.alloc_type = e->flags & EVF_CREATE ? "create" : "alloc";
+	if (m->opts.vendor) {
+		r.attrs |= (m->opts.owners ? ATTR_OWNER : 0) | (m->opts.newer ? ATTR_PAGE : 0);
+	} else {
 		r.attrs |= ATTR_OWNER | ATTR_PAGE |
 			   (dev != DEV_HOST && e->device >= 0 ? ATTR_PHYS : 0);
-		r.owner = owner_of(e->module);
-		r.page_type = page_text(e->page);
-		r.alloc_type = e->flags & EVF_CREATE ? "create" : "alloc";
 		if (p->segments && (e->flags & EVF_SEGMENT)) {
 			r.attrs |= ATTR_NOTE;
 			r.note = "segment";
 		}
 	}
-	model__emit(m, p, &r, true);
+	if (vendor__hal(m, e, &r))
+		model__emit(m, p, &r, true);
 }
 
 static void on_hal_free(struct model *m, struct process *p, const struct event *e)
@@ -292,7 +300,8 @@ static void on_hal_free(struct model *m, struct process *p, const struct event *
 		if (!m->opts.vendor && r.device != DEV_HOST && r.phys_device >= 0)
 			r.attrs |= ATTR_PHYS;
 	}
-	model__emit(m, p, &r, true);
+	if (vendor__hal(m, e, &r))
+		model__emit(m, p, &r, true);
 }
 
 static void on_host_reg(struct model *m, struct process *p, const struct event *e)

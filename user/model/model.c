@@ -63,23 +63,27 @@ uint64_t model__real(const struct model *m, uint64_t boot)
 	return boot + (uint64_t)m->opts.boot_to_real;
 }
 
-bool model__wants(const struct model *m, int32_t device)
-{
-	if (device == DEV_NA || (!m->opts.npus && !m->opts.npu_slots && !m->opts.cpu))
-		return true;
-	if (device == DEV_HOST || device == DEV_CPU)
-		return m->opts.cpu;
-	return m->opts.npus || (device < 32 && (m->opts.npu_slots >> device & 1));
-}
-
 bool model__emit(struct model *m, struct process *p, struct row *r, bool is_event)
 {
-	/* What is lost is in the account, so it is in the rows. */
-	if (r->type != ROW_LOST && !model__wants(m, r->device)) {
+	/* The newer tool has the row only where its Python interface asks for it. */
+	bool first = m->opts.vendor && !m->opts.newer && is_event && !p->started;
+
+	if (first && r->type != ROW_ACL_INIT) {
+		vendor__announce(m, p, r);
+		first = false;
+	}
+	if (!model__is_wanted(m, p, r, is_event)) {
 		if (is_event)
 			m->counts.rules[RULE_FILTERED]++;
+		/* The vendor numbers marks before it looks whether they are wanted. */
+		if (m->opts.vendor && r->event == ROW_MSTX)
+			p->next_id++;
+		if (first)
+			vendor__announce(m, p, r);
 		return false;
 	}
+	if (m->opts.vendor)
+		vendor__dress(m, r);
 	if (is_event && m->opts.stacks && m->refs &&
 	    (r->event == ROW_MALLOC || r->event == ROW_FREE || r->event == ROW_OOM_DETAIL)) {
 		r->attrs |= ATTR_STACKS;
@@ -87,7 +91,7 @@ bool model__emit(struct model *m, struct process *p, struct row *r, bool is_even
 		r->stack_py = m->refs->py;
 		r->start = p->start;
 	}
-	r->id = ++p->next_id;
+	r->id = ++p->next_id - (m->opts.vendor && m->opts.newer); /* there from 0 */
 	r->pid = p->tgid;
 	r->kernel_index = p->kernel_index;
 	if (is_event) {
@@ -98,6 +102,8 @@ bool model__emit(struct model *m, struct process *p, struct row *r, bool is_even
 	}
 	m->counts.by_type[r->type][r->event == ROW_FREE]++;
 	m->ops.row(m->ctx, r);
+	if (first)
+		vendor__announce(m, p, r);
 	return true;
 }
 
@@ -115,6 +121,9 @@ static void system_row(struct model *m, struct process *p, enum row_type type, u
 			 .tid = tid,
 			 .device = DEV_NA };
 
+	/* The vendor's tool begins at the first contact, and ends without a word. */
+	if (m->opts.vendor && !is_event)
+		return;
 	if (nspid && nspid != p->tgid && !m->opts.vendor) {
 		r.attrs |= ATTR_NSPID;
 		r.nspid = nspid;
@@ -155,7 +164,7 @@ struct process *model__meet(struct model *m, uint32_t tgid, uint32_t start, uint
 	p->index = (uint32_t)m->n_procs;
 	*v = m->n_procs;
 	m->procs[m->n_procs++] = p;
-	p->started = true;
+	p->started = !m->opts.vendor;
 	p->segments = d.segments;
 	system_row(m, p, ROW_START_TRACE, time, tgid, d.nspid, false);
 	return p;
@@ -222,6 +231,7 @@ static void on_mark(struct model *m, struct process *p, const struct event *e)
 		g.id = e->key ? e->key : p->next_range;
 		if (e->text_len == 10 && memcmp(e->text, "step start", 10) == 0)
 			g.step_id = ++p->step;
+		model__enter_step(m, p, g.step_id);
 		if (!process__open_range(p, &g))
 			m->counts.ranges_over++;
 		r.type = ROW_RANGE_START;
@@ -247,6 +257,9 @@ static void on_range_end(struct model *m, struct process *p, const struct event 
 		found = process__close_range(p, e->tid, 0, (uint64_t)e->size, true, &g);
 	if (!found)
 		m->counts.unpaired_ranges++;
+	/* As the vendor has it: the end is outside already. */
+	if (g.step_id && g.step_id == p->chosen)
+		p->chosen = 0;
 	r.range_id = found ? g.id : e->key;
 	r.step_id = g.step_id;
 	r.begin_time = found ? g.begin : r.time;
@@ -278,7 +291,8 @@ static void on_launch(struct model *m, struct process *p, const struct event *e)
 		m->counts.failures[1]++;
 		return;
 	}
-	if (!(m->opts.level & LEVEL_KERNEL) || !(m->opts.events & EVENTS_LAUNCH)) {
+	if (!(m->opts.level & LEVEL_KERNEL) || !(m->opts.events & EVENTS_LAUNCH) ||
+	    !model__in_step(m, p)) {
 		m->counts.rules[RULE_FILTERED]++;
 		return;
 	}
@@ -328,6 +342,11 @@ void model__oom(struct model *m, struct process *p, const struct event *e)
 			 .oom_flag = e->hal_flag };
 
 	m->counts.oom++;
+	/* V-seed has no row of what failed. */
+	if (m->opts.vendor && !m->opts.oom) {
+		m->counts.rules[RULE_FAILED]++;
+		return;
+	}
 	model__emit(m, p, &r, true);
 }
 
@@ -353,6 +372,7 @@ static void on_exec(struct model *m, struct process *p)
 	ms__finish(m, p);
 	model__drop_blocks(m, p);
 	process__forget(p);
+	p->chosen = 0;
 	if (m->ops.describe)
 		m->ops.describe(m->ctx, p->tgid, p->start, &d);
 	/* It may have ended since: then what was known is the best guess. */

@@ -65,6 +65,9 @@ enum row_type {
 /* Of so many devices, from 0, there are pools and trace files. */
 #define MAX_DEVICES 64
 
+/* So many steps can be chosen (msleaks.md 1.1). */
+#define MODEL_MAX_STEPS 5
+
 /* Device column: a number >= 0, or one of these. */
 #define DEV_NA (-1) /* "N/A" */
 #define DEV_HOST (-2) /* "host": HAL memory of type HOST (V-seed) */
@@ -129,6 +132,8 @@ struct row {
 	const char *cell_py, *cell_c;
 	size_t cell_py_len, cell_c_len;
 
+	uint32_t block; /* MALLOC: of the model's, 0 = none */
+
 	/* For the trace writer: */
 	uint64_t held; /* HAL, HOST_PINNED: what the process has there by the blocks seen */
 	uint64_t kernel_index; /* launches of the process up to here, this one included */
@@ -173,6 +178,12 @@ const char *rule__name(enum rule r);
 
 struct model_opts {
 	bool vendor; /* front end: nothing the vendor's tool has not */
+	bool newer; /* vendor: rows of V-now, which V-seed has not */
+	bool owners; /* vendor: who owns a block (decompose) */
+	bool oom; /* vendor: rows of allocations that failed */
+	/* Rows inside of these steps of a process only, from 1; none: all. */
+	uint64_t steps[MODEL_MAX_STEPS];
+	unsigned int n_steps;
 	unsigned int level; /* LEVEL_* */
 	unsigned int events; /* EVENTS_* */
 	/* Rows of which devices; none of the three: of all. LOST rows are never left out. */

@@ -95,6 +95,7 @@ struct process {
 	uint32_t tgid, start, index;
 	uint64_t next_id, kernel_index, next_range;
 	uint32_t step;
+	uint64_t chosen; /* the step of model_opts.steps that it is in, 0 = none */
 	bool ended;
 	bool segments; /* no tensors are seen: rows of segments say so */
 	bool started; /* START_TRACE written */

@@ -2,6 +2,23 @@
 /* The columns Attr, Device Id and Name, in the forms of the csv and of the db. */
 #include "output/internal.h"
 
+const char *form__stem(unsigned int form)
+{
+	return form & FORM_NEWER ? "memscope_dump_" : "leaks_dump_";
+}
+
+const char *form__table(unsigned int form)
+{
+	return form & FORM_NEWER ? "memscope_dump" : "leaks_dump";
+}
+
+uint32_t form__attrs(unsigned int form, const struct row *r)
+{
+	uint32_t attrs = form & FORM_VENDOR ? r->attrs & ATTR_VENDOR : r->attrs;
+
+	return form & FORM_NEWER ? attrs | ATTR_HEX : attrs;
+}
+
 static size_t text_len(const char *s)
 {
 	return s ? strlen(s) : 0;
@@ -39,6 +56,19 @@ static char *put_hex(char *p, uint64_t v)
 		shift -= 4;
 	for (; shift >= 0; shift -= 4)
 		*p++ = digits[(v >> shift) & 15];
+	return p;
+}
+
+char *ptr__put(char *p, uint64_t ptr, uint32_t attrs)
+{
+	static const char digits[] = "0123456789abcdef";
+	int shift;
+
+	if (!(attrs & ATTR_HEX))
+		return put_u64(p, ptr);
+	p = PUT_LIT(p, "0x");
+	for (shift = 60; shift >= 0; shift -= 4)
+		*p++ = digits[(ptr >> shift) & 15];
 	return p;
 }
 
@@ -114,7 +144,7 @@ static inline __attribute__((always_inline)) char *put_attrs(char *p, const stru
 {
 	if (a & ATTR_BLOCK) {
 		ITEM("allocation_id", put_u64(p, r->allocation_id));
-		ITEM("addr", put_u64(p, r->ptr));
+		ITEM("addr", ptr__put(p, r->ptr, a));
 		/* A reader must not take an unknown size for a number. */
 		ITEM("size", r->size < 0 ? PUT_LIT(p, "N/A") : put_u64(p, (uint64_t)r->size));
 	}

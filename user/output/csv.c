@@ -86,9 +86,9 @@ static char *put_cell(char *p, const char *s, size_t n, uint64_t *guarded)
 	return p;
 }
 
-int csv__row(struct sink *s, const struct row *r, bool vendor, uint64_t *guarded)
+int csv__row(struct sink *s, const struct row *r, unsigned int form, uint64_t *guarded)
 {
-	uint32_t attrs = vendor ? r->attrs & ATTR_VENDOR : r->attrs;
+	uint32_t attrs = form__attrs(form, r);
 	const struct words *w;
 	char *p;
 
@@ -116,7 +116,7 @@ int csv__row(struct sink *s, const struct row *r, bool vendor, uint64_t *guarded
 	p = device__put(p, r->device);
 	*p++ = ',';
 	if (row__has_ptr(r))
-		p = put_u64(p, r->ptr);
+		p = ptr__put(p, r->ptr, attrs);
 	else
 		p = PUT_LIT(p, "N/A");
 	*p++ = ',';

@@ -12,15 +12,15 @@
 /* Sorting more rows than this for an index would hold up the end of a run. */
 #define INDEX_MAX_ROWS 1000000
 
-#define INDEX(name, column) \
-	"CREATE INDEX IF NOT EXISTS leaks_dump_" name " ON leaks_dump(\"" column "\");"
+#define INDEX(name, column) "CREATE INDEX IF NOT EXISTS %1$s_" name " ON %1$s(\"" column "\");"
 
 struct db {
 	sqlite3 *h;
 	sqlite3_stmt *insert, *insert_pre, *delete;
 	struct dbkeys *keys;
 	struct strbuf sb;
-	bool vendor, in_tx;
+	unsigned int form;
+	bool in_tx;
 	uint64_t tx_rows, lost, rows, collisions, shadows;
 	int64_t last_rowid;
 	int err;
@@ -79,14 +79,37 @@ static int prepare(struct db *db, const char *sql, sqlite3_stmt **st)
 	return db__errno(rc);
 }
 
-int db__open(const char *path, bool vendor, struct db **out)
+/* A statement in which %1$s stands for the table. */
+static int exec_table(struct db *db, const char *format)
+{
+	char sql[1024];
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+	snprintf(sql, sizeof(sql), format, form__table(db->form));
+#pragma GCC diagnostic pop
+	return db__exec(db->h, sql);
+}
+
+static int prepare_table(struct db *db, const char *format, sqlite3_stmt **st)
+{
+	char sql[256];
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+	snprintf(sql, sizeof(sql), format, form__table(db->form));
+#pragma GCC diagnostic pop
+	return prepare(db, sql, st);
+}
+
+int db__open(const char *path, unsigned int form, struct db **out)
 {
 	struct db *db = calloc(1, sizeof(*db));
 	int err = -ENOMEM, rc;
 
 	if (!db)
 		return -ENOMEM;
-	db->vendor = vendor;
+	db->form = form;
 	db->keys = dbkeys__new();
 	if (!db->keys)
 		goto fail;
@@ -101,13 +124,13 @@ int db__open(const char *path, bool vendor, struct db **out)
 	}
 	sqlite3_busy_timeout(db->h, 5000);
 	/* The sync at a checkpoint costs; one each 64 MiB of log is bearable. */
-	err = db__exec(db->h, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
-			      "PRAGMA wal_autocheckpoint=16384;"
-			      "CREATE TABLE IF NOT EXISTS leaks_dump " DB_COLUMNS);
+	err = exec_table(db, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
+			     "PRAGMA wal_autocheckpoint=16384;"
+			     "CREATE TABLE IF NOT EXISTS %1$s " DB_COLUMNS);
 	if (!err)
-		err = prepare(db, "INSERT INTO leaks_dump" DB_VALUES, &db->insert);
+		err = prepare_table(db, "INSERT INTO %1$s" DB_VALUES, &db->insert);
 	if (!err)
-		err = prepare(db, "DELETE FROM leaks_dump WHERE rowid=?1", &db->delete);
+		err = prepare_table(db, "DELETE FROM %1$s WHERE rowid=?1", &db->delete);
 	if (err)
 		goto fail;
 	*out = db;
@@ -180,7 +203,7 @@ static int step(struct db *db, sqlite3_stmt *st)
 
 static int insert(struct db *db, sqlite3_stmt *st, const struct row *r, uint64_t time)
 {
-	uint32_t attrs = db->vendor ? r->attrs & ATTR_VENDOR : r->attrs;
+	uint32_t attrs = form__attrs(db->form, r);
 	const char *event = row_event__name(r->event), *type = row_type__name(r->type), *start;
 	char *p, *q;
 	int err;
@@ -202,7 +225,7 @@ static int insert(struct db *db, sqlite3_stmt *st, const struct row *r, uint64_t
 	sqlite3_bind_int64(st, 7, r->tid);
 	p = device__put(q, r->device);
 	sqlite3_bind_text(st, 8, q, (int)(p - q), SQLITE_STATIC);
-	q = row__has_ptr(r) ? put_u64(p, r->ptr) : PUT_LIT(p, "N/A");
+	q = row__has_ptr(r) ? ptr__put(p, r->ptr, attrs) : PUT_LIT(p, "N/A");
 	sqlite3_bind_text(st, 9, p, (int)(q - p), SQLITE_STATIC);
 	p = attr__json(q, r, attrs);
 	sqlite3_bind_text(st, 10, q, (int)(p - q), SQLITE_STATIC);
@@ -264,7 +287,7 @@ int db__row(struct db *db, const struct row *r)
 		db->shadows--;
 	}
 	/* The vendor's front end writes no such row, at the price of this rule. */
-	if (!err && v.need_shadow && !db->vendor) {
+	if (!err && v.need_shadow && !(db->form & FORM_VENDOR)) {
 		err = insert(db, db->insert, &v.shadow, v.shadow.time);
 		if (!err) {
 			db->tx_rows--; /* not one of the caller's rows */
@@ -323,9 +346,9 @@ int db__close(struct db *db)
 	sqlite3_finalize(db->insert);
 	sqlite3_finalize(db->insert_pre);
 	sqlite3_finalize(db->delete);
-	if (!err && !db->vendor && db->rows <= INDEX_MAX_ROWS)
-		err = db__exec(db->h, INDEX("time", "Timestamp(ns)") INDEX("event", "Event")
-					      INDEX("device", "Device Id"));
+	if (!err && !(db->form & FORM_VENDOR) && db->rows <= INDEX_MAX_ROWS)
+		err = exec_table(db, INDEX("time", "Timestamp(ns)") INDEX("event", "Event")
+					     INDEX("device", "Device Id"));
 	sqlite3_busy_timeout(db->h, 500);
 	e = db__merge(db->h);
 	if (e == -EBUSY) {

@@ -8,30 +8,31 @@
 #include <unistd.h>
 
 /* Names beside a new dump file that must be free: another run's, or SQLite's. */
-static const char *const taken[] = {
-	".leaks_dump_%s.journal",
-	"leaks_dump_%s.db-wal",
-	"leaks_dump_%s.db-shm",
-	"leaks_dump_%s.db-journal",
-	NULL,
-};
+#define TAKEN(stem)                                                                              \
+	{                                                                                        \
+		"." stem "%s.journal", stem "%s.db-wal", stem "%s.db-shm", stem "%s.db-journal", \
+			NULL                                                                     \
+	}
+
+static const char *const taken[2][5] = { TAKEN("leaks_dump_"), TAKEN("memscope_dump_") };
 
 int dump__create(struct dump *d, struct outdir *dir, const struct out_opts *opts, char ts[16])
 {
-	const char *ext = opts->format == OUT_DB ? ".db" : ".csv";
+	unsigned int form = (opts->vendor ? FORM_VENDOR : 0) | (opts->newer ? FORM_NEWER : 0);
+	const char *ext = opts->format == OUT_DB ? ".db" : ".csv", *stem = form__stem(form);
 	char name[64], *p;
 	int fd, err;
 
 	memset(d, 0, sizeof(*d));
 	d->csv.fd = -1;
 	d->format = opts->format;
-	d->vendor = opts->vendor;
+	d->form = form;
 	d->cells = opts->cells;
 	d->cells_ctx = opts->cells_ctx;
-	fd = outdir__create(dir, "dump", "leaks_dump_", ext, taken, ts);
+	fd = outdir__create(dir, "dump", stem, ext, taken[opts->newer], ts);
 	if (fd < 0)
 		return fd;
-	snprintf(name, sizeof(name), "leaks_dump_%s%s", ts, ext);
+	snprintf(name, sizeof(name), "%s%s%s", stem, ts, ext);
 	err = outdir__note(dir, "dump", name);
 	if (!err && !(d->path = strdup(dir->paths[dir->n_paths - 1])))
 		err = -ENOMEM;
@@ -41,7 +42,7 @@ int dump__create(struct dump *d, struct outdir *dir, const struct out_opts *opts
 	}
 	if (d->format == OUT_DB) {
 		close(fd);
-		return db__open(d->path, d->vendor, &d->db);
+		return db__open(d->path, d->form, &d->db);
 	}
 	err = sink__init(&d->csv, fd, 0);
 	if (err)
@@ -54,17 +55,17 @@ int dump__create(struct dump *d, struct outdir *dir, const struct out_opts *opts
 	return err;
 }
 
-int dump__reopen(struct dump *d, const char *path, int csv_fd, uint64_t csv_size, bool vendor)
+int dump__reopen(struct dump *d, const char *path, int csv_fd, uint64_t csv_size, unsigned int form)
 {
 	memset(d, 0, sizeof(*d));
 	d->csv.fd = -1;
-	d->vendor = vendor;
+	d->form = form;
 	d->format = csv_fd < 0 ? OUT_DB : OUT_CSV;
 	d->path = strdup(path);
 	if (!d->path)
 		return -ENOMEM;
 	if (d->format == OUT_DB)
-		return db__open(path, vendor, &d->db);
+		return db__open(path, form, &d->db);
 	return sink__init(&d->csv, csv_fd, csv_size);
 }
 
@@ -94,9 +95,15 @@ int dump__row(struct dump *d, const struct row *r)
 			no_cells(&with);
 		r = &with;
 	}
-
+	/* The newer tool tells both by one word. */
+	if (d->form == (FORM_VENDOR | FORM_NEWER) && r->type == ROW_PTA_WORKSPACE) {
+		if (r != &with)
+			with = *r;
+		with.type = ROW_PTA;
+		r = &with;
+	}
 	if (d->format == OUT_CSV)
-		err = csv__row(&d->csv, r, d->vendor, &d->guarded);
+		err = csv__row(&d->csv, r, d->form, &d->guarded);
 	else
 		err = d->db ? db__row(d->db, r) : -EIO;
 	/* A row whose insert failed was taken and undone: db__lost() has it. */

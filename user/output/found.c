@@ -158,13 +158,17 @@ int found__scan_csv(struct found *f, int fd, uint64_t position)
 	return err;
 }
 
-int found__scan_db(struct found *f, void *handle, uint64_t position)
+int found__scan_db(struct found *f, void *handle, const char *table, uint64_t position)
 {
-	static const char sql[] = "SELECT rowid, ID, Event, \"Event Type\", \"Timestamp(ns)\", "
-				  "\"Process Id\", Attr FROM leaks_dump ORDER BY rowid";
 	sqlite3_stmt *st;
-	int rc = sqlite3_prepare_v2(handle, sql, -1, &st, NULL);
+	char sql[256];
+	int rc;
 
+	snprintf(sql, sizeof(sql),
+		 "SELECT rowid, ID, Event, \"Event Type\", \"Timestamp(ns)\", \"Process Id\", Attr "
+		 "FROM %s ORDER BY rowid",
+		 table);
+	rc = sqlite3_prepare_v2(handle, sql, -1, &st, NULL);
 	if (rc) {
 		pr_err("db: %s", sqlite3_errmsg(handle));
 		return db__errno(rc);

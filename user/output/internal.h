@@ -93,6 +93,8 @@ static inline char *put_mem(char *p, const char *s, size_t n)
 
 /* ---- columns common to csv and db (attr.c) ---- */
 
+/* No attribute: pointers are 0x and 16 digits. */
+#define ATTR_HEX 0x20000000u
 /* Attribute of rows that recovery adds; never leaves this folder. */
 #define ATTR_RECOVERED 0x40000000u
 /* Attribute of the db's own FREE rows (vendor, V-now: "shadow:true"). */
@@ -101,12 +103,24 @@ static inline char *put_mem(char *p, const char *s, size_t n)
 #define ATTR_VENDOR \
 	(ATTR_BLOCK | ATTR_POOL | ATTR_PINNED | ATTR_OWNER | ATTR_PAGE | ATTR_KERNEL | ATTR_OOM)
 
+/* What a dump is like, of these. */
+#define FORM_VENDOR 1u /* as out_opts.vendor */
+#define FORM_NEWER 2u /* as out_opts.newer */
+
+/* How the name of a dump begins; the table of a db. */
+const char *form__stem(unsigned int form);
+const char *form__table(unsigned int form);
+/* The attributes of a row that are written. */
+uint32_t form__attrs(unsigned int form, const struct row *r);
+
 /* Upper bound of the bytes that the next two write. */
 size_t attr__bound(const struct row *r);
 /* "{k:v,...}" with its quotes; nothing when there are no attributes. */
 char *attr__csv(char *p, const struct row *r, uint32_t attrs);
 /* {"k":"v",...} or {} */
 char *attr__json(char *p, const struct row *r, uint32_t attrs);
+/* Pointer column; returns the end. */
+char *ptr__put(char *p, uint64_t ptr, uint32_t attrs);
 /* Device column; returns the end. */
 char *device__put(char *p, int32_t device);
 /* Has the row a Ptr? */
@@ -125,7 +139,7 @@ const char *row__name(const struct row *r, size_t *len, char tmp[48]);
 /* ---- csv ---- */
 extern const char csv_header[];
 /* Appends a row; 0 or -errno. *guarded counts names changed for spreadsheets. */
-int csv__row(struct sink *s, const struct row *r, bool vendor, uint64_t *guarded);
+int csv__row(struct sink *s, const struct row *r, unsigned int form, uint64_t *guarded);
 
 /* Columns of a dump's table, and their values in an INSERT. */
 #define DB_COLUMNS                                                                       \
@@ -138,7 +152,7 @@ int csv__row(struct sink *s, const struct row *r, bool vendor, uint64_t *guarded
 /* ---- db (db.c, and dbkeys.c for the rules of Insight) ---- */
 struct db;
 /* The file at path exists: empty, or a db to go on with. */
-int db__open(const char *path, bool vendor, struct db **db);
+int db__open(const char *path, unsigned int form, struct db **db);
 int db__row(struct db *db, const struct row *r);
 /* Commit. On failure the transaction is undone. */
 int db__flush(struct db *db);
@@ -177,7 +191,7 @@ void dbkeys__free(struct dbkeys *k);
 struct outdir;
 struct dump {
 	enum out_format format;
-	bool vendor;
+	unsigned int form;
 	struct sink csv;
 	struct db *db;
 	char *path;
@@ -190,7 +204,8 @@ struct dump {
 /* New file; ts gets its timestamp. */
 int dump__create(struct dump *d, struct outdir *dir, const struct out_opts *opts, char ts[16]);
 /* Go on with a file of a killed run. */
-int dump__reopen(struct dump *d, const char *path, int csv_fd, uint64_t csv_size, bool vendor);
+int dump__reopen(struct dump *d, const char *path, int csv_fd, uint64_t csv_size,
+		 unsigned int form);
 int dump__row(struct dump *d, const struct row *r);
 int dump__flush(struct dump *d);
 int dump__close(struct dump *d);

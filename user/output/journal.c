@@ -48,12 +48,13 @@ int journal__create(struct journal *j, struct outdir *dir, const char *ts,
 	j->dirfd = dir->dump_fd;
 	memcpy(j->head.magic, JOURNAL_MAGIC, 8);
 	j->head.version = JOURNAL_VERSION;
-	j->head.flags = (opts->vendor ? JOURNAL_VENDOR : 0) |
+	j->head.flags = (opts->vendor ? JOURNAL_VENDOR : 0) | (opts->newer ? JOURNAL_NEWER : 0) |
 			(opts->format == OUT_DB ? JOURNAL_DB : 0) |
 			(opts->order == OUT_ORDER_BLOCK ? JOURNAL_BLOCK : 0) |
 			(opts->timeline == OUT_TIMELINE_KERNEL ? JOURNAL_KERNEL : 0);
 	j->head.start_real = opts->start_real;
-	snprintf(j->name, sizeof(j->name), ".leaks_dump_%s.journal", ts);
+	snprintf(j->name, sizeof(j->name), ".%s%s.journal",
+		 form__stem(opts->newer ? FORM_NEWER : 0), ts);
 	fd = openat(j->dirfd, j->name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The journal of a run: DIR/dump/.leaks_dump_<ts>.journal. It exists as long
- * as the run does, is locked by the writer, and in block order holds the rows
- * of blocks that are still open, so that a killed run loses none.
+ * The journal of a run: DIR/dump/.leaks_dump_<ts>.journal, or as the dump is named. It exists as
+ * long as the run does, is locked by the writer, and in block order holds the rows of blocks that
+ * are still open, so that a killed run loses none.
  *
  *   file    = header record*
  *   header  = magic[8] u32 version u32 flags u64 start_real u64 reserved
@@ -27,6 +27,7 @@
 #define JOURNAL_DB 2u
 #define JOURNAL_BLOCK 4u
 #define JOURNAL_KERNEL 8u
+#define JOURNAL_NEWER 16u
 
 struct journal_head {
 	char magic[8];

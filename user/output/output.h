@@ -20,6 +20,7 @@ struct out_opts {
 	enum out_order order;
 	enum out_timeline timeline;
 	bool vendor; /* front end: no attribute or row the vendor has not */
+	bool newer; /* names and pointers of the vendor's newer tool; with vendor, no trace */
 	uint64_t start_real; /* start of the capture: zero of the real time axis */
 	/* Fill the cells of a row that has call stacks; the texts live until the next call.
 	 * NULL: none. */

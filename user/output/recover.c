@@ -84,6 +84,15 @@ static bool matches(const char *name, const char *stem, const char *ext)
 	return !strcmp(name + n + 14, ext);
 }
 
+/* A dump, or with a dot in front what stands beside it, of either name. */
+static bool is_dump(const char *name, const char *dot, const char *ext)
+{
+	size_t n = strlen(dot);
+
+	return !strncmp(name, dot, n) && (matches(name + n, form__stem(0), ext) ||
+					  matches(name + n, form__stem(FORM_NEWER), ext));
+}
+
 /* Rows of the journal that the dump has not; newest block first (order.c). */
 static int write_blocks(struct dump *d, struct found *f, const struct opened *o, uint64_t *rows)
 {
@@ -169,6 +178,8 @@ static uint64_t mtime_of(const char *path)
 static int finish_dump(struct recovery *rc, const char *name, const struct opened *o)
 {
 	bool is_db = o->head.flags & JOURNAL_DB, vendor = o->head.flags & JOURNAL_VENDOR;
+	unsigned int form = (vendor ? FORM_VENDOR : 0) |
+			    (o->head.flags & JOURNAL_NEWER ? FORM_NEWER : 0);
 	char path[PATH_MAX + 64], wal[PATH_MAX + 80];
 	struct found f = { 0 };
 	struct dump d = { .csv = { .fd = -1 } };
@@ -188,9 +199,9 @@ static int finish_dump(struct recovery *rc, const char *name, const struct opene
 	if (is_db) {
 		/* SQLite locks with fcntl(), which closing this fd would undo later. */
 		close(fd);
-		err = dump__reopen(&d, path, -1, 0, vendor);
+		err = dump__reopen(&d, path, -1, 0, form);
 		if (!err)
-			err = found__scan_db(&f, db__handle(d.db), position);
+			err = found__scan_db(&f, db__handle(d.db), form__table(form), position);
 	} else {
 		err = found__scan_csv(&f, fd, position);
 		if (!err && fstat(fd, &st))
@@ -206,7 +217,7 @@ static int finish_dump(struct recovery *rc, const char *name, const struct opene
 			close(fd);
 			goto out;
 		}
-		err = dump__reopen(&d, path, fd, f.end, vendor);
+		err = dump__reopen(&d, path, fd, f.end, form);
 		if (size != f.end)
 			printf("%s: cut off %llu bytes of a torn row\n", name,
 			       (unsigned long long)(size - f.end));
@@ -258,8 +269,8 @@ static void finish_journal(struct recovery *rc, const char *name)
 			printf("%s: the last %llu bytes are torn, ignored\n", name,
 			       (unsigned long long)(o.size - o.good));
 		/* ".leaks_dump_<ts>.journal" -> "leaks_dump_<ts>.csv" */
-		snprintf(dump, sizeof(dump), "%.25s%s", name + 1,
-			 o.head.flags & JOURNAL_DB ? ".db" : ".csv");
+		snprintf(dump, sizeof(dump), "%.*s%s", (int)(strlen(name) - strlen(".journal") - 1),
+			 name + 1, o.head.flags & JOURNAL_DB ? ".db" : ".csv");
 		err = finish_dump(rc, dump, &o);
 		if (err)
 			fail(rc, dump, err);
@@ -286,7 +297,8 @@ static void merge_wal(struct recovery *rc, const char *name)
 	struct stat st;
 	int fd, err;
 
-	snprintf(journal, sizeof(journal), ".%.25s.journal", name);
+	snprintf(journal, sizeof(journal), ".%.*s.journal", (int)(strlen(name) - strlen(".db")),
+		 name);
 	if (!fstatat(rc->dirfd, journal, &st, AT_SYMLINK_NOFOLLOW))
 		return; /* its writer lives, or it had an error above */
 	fd = open_own(rc->dirfd, name);
@@ -350,7 +362,7 @@ static void visit(struct recovery *rc, const char *name, enum pass pass)
 	switch (pass) {
 	case PASS_NEW:
 		/* Half of a rewritten journal: the old one is whole. */
-		if (matches(name, ".leaks_dump_", ".journal.new")) {
+		if (is_dump(name, ".", ".journal.new")) {
 			int fd = open_own(rc->dirfd, name);
 
 			if (fd < 0)
@@ -361,11 +373,11 @@ static void visit(struct recovery *rc, const char *name, enum pass pass)
 		}
 		break;
 	case PASS_JOURNAL:
-		if (matches(name, ".leaks_dump_", ".journal"))
+		if (is_dump(name, ".", ".journal"))
 			finish_journal(rc, name);
 		break;
 	case PASS_WAL:
-		if (matches(name, "leaks_dump_", ".db"))
+		if (is_dump(name, "", ".db"))
 			merge_wal(rc, name);
 		break;
 	case PASS_TRACE:

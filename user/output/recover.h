@@ -30,7 +30,7 @@ bool found__has(const struct found *f, const struct row *r);
 void found__free(struct found *f);
 /* Read a dump; position is the journal's last COMMIT. 0 or -errno. */
 int found__scan_csv(struct found *f, int fd, uint64_t position);
-int found__scan_db(struct found *f, void *handle, uint64_t position);
+int found__scan_db(struct found *f, void *handle, const char *table, uint64_t position);
 
 /* What is in a journal: the blocks that are open in it. */
 struct open_block {
