@@ -5,7 +5,7 @@ import sys
 import time
 import unittest
 
-from harness import LiveTest, built
+from harness import LONG, built
 from test_callstack import StackTest, c_frames, library, notes, python_frames
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -95,6 +95,8 @@ class Stalls(StackTest):
         """A process that maps and unmaps without end, beside one that loads libraries as any does."""
         loop = self.start('loop', [built('tests', 'live', 'stacks-loop'), built(*LIBRARY), 1, library('libascend_hal.so')])
         loop.until('up')
+        # Not traced, with libraries that the others do not have: it is none of ours, also when all are scanned.
+        self.job('--seconds', LONG, '--rate', 10)
         path, folder = self.path('notes'), os.path.dirname(built('tests', 'live', 'stacks-dl'))
         t = self.start('dl', [built('tests', 'live', 'stacks-dl'), library('libascend_hal.so'), path,
                               'late', folder, 30, 4, 1500000])
@@ -115,6 +117,8 @@ class Stalls(StackTest):
         whole = sum(not cut for _, cut in got)
         self.assertGreaterEqual(whole, 0.9 * len(want), s)
         self.assertGreater(s['held_back'], 0)
+        self.assertIn('mapping notices lost', result.stderr)
+        self.assertEqual(s['programs'], 2)
         self.assertIn('processes that map without end: read later', result.stderr)
 
 
