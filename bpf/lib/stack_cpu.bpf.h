@@ -42,7 +42,10 @@ __attribute__((noinline)) int uw_frame(void)
 {
 	struct mt_uw *u = uw_here();
 
-	return u ? uw_step(u) : MT_END_ROOM;
+	if (!u)
+		return MT_END_ROOM;
+	uw_run(u);
+	return uw_step(u);
 }
 
 /* The walk, from what stack_cpu__start has put into the place of this CPU: as uw_walk. */
