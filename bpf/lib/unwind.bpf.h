@@ -377,11 +377,16 @@ static __always_inline void uw_hash(struct mt_uw *u, __u64 frame)
 	uw_hash_two(&u->rec.hash[0], &u->rec.hash[1], frame);
 }
 
-/* Where what is found for an address is remembered. Calls lie anywhere: Fibonacci hashing. */
-static __always_inline struct mt_uw_memo *uw_memo(struct mt_uw *u, __u64 key)
+/* Where what is found for an address is remembered: an offset in u->memo. Fibonacci hashing. */
+static __always_inline __u32 uw_memo_place(__u64 key)
 {
-	return &u->memo[(__u32)(key * 0x9e3779b97f4a7c15ULL >> (64 - MT_UW_MEMO_SHIFT)) &
-			(MT_UW_MEMO - 1)];
+	return (__u32)(key * 0x9e3779b97f4a7c15ULL >> (64 - MT_UW_MEMO_SHIFT)) *
+	       sizeof(struct mt_uw_memo);
+}
+
+static __always_inline struct mt_uw_memo *uw_memo(struct mt_uw *u, __u32 place)
+{
+	return (void *)u->memo + (place & ((MT_UW_MEMO - 1) * sizeof(struct mt_uw_memo)));
 }
 
 /* It has been looked whether there are so many, but the verifier does not see it. */
@@ -466,7 +471,7 @@ static __always_inline int uw_step(struct mt_uw *u)
 	if (depth >= MT_UW_MAX_FRAMES || (u->limit && depth >= u->limit))
 		return u->rec.end = MT_END_DEEP;
 	key = u->pc | (u->exact ? MT_UW_MEMO_EXACT : 0);
-	memo = uw_memo(u, key);
+	memo = uw_memo(u, uw_memo_place(key));
 	if (u->gen && memo->gen == u->gen && memo->pc == key) {
 		uw_note(u, memo->frame);
 	} else {
@@ -495,12 +500,14 @@ static __always_inline void uw_run(struct mt_uw *u)
 	__u64 pc = u->pc, sp = u->sp, fp = u->fp;
 	__u64 h0 = u->rec.hash[0], h1 = u->rec.hash[1];
 	__u32 n = u->rec.n, i;
+	struct mt_uw_memo *m;
 
 	if (u->exact || u->fp_lost || u->sp_lost || !u->gen)
 		return;
+	m = uw_memo(u, uw_memo_place(pc));
 	UW_LOOP
 	for (i = 0; i < UW_RUN; i++) {
-		struct mt_uw_memo *m = uw_memo(u, pc);
+		struct mt_uw_memo *up;
 		__u64 cfa, slot, at, next;
 
 		if (m->pc != pc || m->gen != u->gen || m->rule.ra != MT_RA_CFA)
@@ -529,6 +536,13 @@ static __always_inline void uw_run(struct mt_uw *u)
 		}
 		*uw_frame_at(u, n++) = m->frame;
 		uw_hash_two(&h0, &h1, m->frame);
+		/* Hashing the address first would be half of the time that a frame takes. */
+		up = uw_memo(u, m->next);
+		if (up->pc != next) {
+			m->next = uw_memo_place(next);
+			up = uw_memo(u, m->next);
+		}
+		m = up;
 		pc = next;
 		sp = cfa;
 #if defined(UW_ARM64)
