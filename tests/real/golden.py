@@ -22,7 +22,7 @@ import readers  # noqa: E402
 
 DATA = os.path.join(HERE, '..', 'offline', 'data')
 KERNELS = ('KERNEL_LAUNCH', 'KERNEL_START', 'KERNEL_END')
-UNORDERED = ('HAL', 'PTA_WORKSPACE', 'ACL_INIT', 'ACL_FINI', *KERNELS)
+UNORDERED = ('HAL', 'PTA_WORKSPACE', 'ACL_INIT', 'ACL_FINI', 'OOM_RECENT_ALLOC', 'OOM_TOP_ALLOC', *KERNELS)
 SIMULATED = ('streamId', 'taskId', 'page_type', 'flag')
 
 
@@ -62,11 +62,15 @@ def segments_only(rows):
     """Without driver memory that holds no block of a pool: the simulated runtime's own, and other than in the
     vendor's runs."""
     blocks = sorted(r['ptr'] for r in rows if r['event'] == 'MALLOC' and r['type'] not in ('HAL', 'HOST'))
+    known = {r['ptr'] for r in rows if r['event'] == 'MALLOC'}
 
     def empty(r):
         at = bisect.bisect_left(blocks, r['ptr'])
         return at == len(blocks) or blocks[at] >= r['ptr'] + (r['size'] or 0)
-    return [r for r in rows if r['type'] != 'HAL' or r['device'] in ('host', 'cpu') or not empty(r)]
+    kept = [r for r in rows if r['type'] != 'HAL' or r['device'] in ('host', 'cpu') or not empty(r)]
+    # Of lists of blocks as well.
+    left = known - {r['ptr'] for r in kept if r['event'] == 'MALLOC'}
+    return [r for r in kept if int(r['attr'].get('ptr', '0'), 16) not in left]
 
 
 def processes(rows):

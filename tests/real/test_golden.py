@@ -43,6 +43,8 @@ CASES = {
     'ws2streams': ('ws', {'TASK_QUEUE_ENABLE': '2', 'SIM_WS_BYTES': '3000000'}, BOTH),
     'now_alloc': ('alloc', {}, KERNELS),
     'now_exp': ('expand', {'PYTORCH_NPU_ALLOC_CONF': 'expandable_segments:True'}, KERNELS),
+    # K is that of the option, not always 10.
+    'now_oom': ('oom', SMALL, ('--level=op', '--analysis=oom'), (), ('SNAPSHOT/SNAPSHOT',)),
     'now_train': ('train', TRAIN, KERNELS),
 }
 
@@ -63,6 +65,19 @@ def run(b, case, program, env, options):
     return out, p.text()
 
 
+def outermost(rows):
+    """The runtime tries huge pages and then normal ones: two failures for the vendor, one call that fails for us."""
+    out, before = [], None
+    for r in sorted(rows, key=lambda r: r['id']):
+        if r['type'] == 'OOM_TRIGGER':
+            same = before and before['attr']['req_size'] == r['attr']['req_size']
+            before = None if same else r
+            if same:
+                continue
+        out.append(id(r))
+    return [r for r in rows if id(r) in set(out)]
+
+
 def replay(b, case):
     program, env, options, drop, without = (*CASES[case], (), ())[:5]
     if b.version() != RELEASE:
@@ -71,7 +86,7 @@ def replay(b, case):
     dump = golden.one_of(os.path.join(out, 'dump', '*_dump_*'))
     theirs = golden.rows_of(golden.vendor_file(case, '*_dump_*', b.folder))
     # V-now makes up a FREE for what lives at the exit (differences.txt, names).
-    theirs = [r for r in theirs if r['attr'].get('shadow') != 'true']
+    theirs = outermost([r for r in theirs if r['attr'].get('shadow') != 'true'])
     differs = golden.compare(golden.rows_of(dump), theirs, drop, ATEN + ACCESS + tuple(without))
     if not case.startswith('now_'):
         kernels = 'KERNEL_LAUNCH/KERNEL_LAUNCH' not in without

@@ -118,6 +118,7 @@ static int setup(struct session *s)
 				 .newer = s->opts.newer,
 				 .owners = s->opts.owners,
 				 .oom = s->opts.oom,
+				 .oom_top = s->opts.oom_top,
 				 .n_steps = s->opts.n_steps,
 				 .level = s->opts.level,
 				 .events = s->opts.events,
