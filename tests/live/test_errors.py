@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 from basic import BasicTest
-from harness import ATTACHED, LIMIT, LONG, memtap, sim
+from harness import ATTACHED, LIMIT, LONG, alone, memtap, sim
 
 
 class Errors(BasicTest):
@@ -101,6 +101,7 @@ class Errors(BasicTest):
         self.assertTrue({one.pid, two.pid} < mine)
         self.assertNotIn(other.pid, mine)
 
+    @alone
     def test_whom_the_probes_are_for(self):
         one, two = (self.job('--seconds', LONG, '--rate', 100) for _ in range(2))
         for args, what in ((('-p', one.pid), '; 1 process'), (('-p', f'{one.pid},{two.pid}'), '; 2 processes'),
