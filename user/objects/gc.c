@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * All objects that the garbage collector of an interpreter knows, by its lists. Where
+ * their heads are differs with the release; they show themselves: some of them in a
+ * row, each the beginning of a list that leads back to it.
+ */
+#include "objects/internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define GENERATION 24u /* head, threshold, count */
+#define LISTS 4u
+/* PyInterpreterState is searched so far; of 3.8 it is _PyRuntime. */
+#define SEARCHED (256u << 10)
+#define MAX_INTERPRETERS 8
+/* In front of an object. The lowest bits of its words are flags. */
+#define GC_HEAD 16u
+#define LINK(w) ((w) & ~(uint64_t)3)
+
+/* The list that begins at this address. 1: has objects, 0: has none, -1: there is none. */
+static int list_at(struct heap *h, uint64_t at, const uint64_t *w)
+{
+	uint64_t next = LINK(w[0]), prev = LINK(w[1]), back;
+
+	if (next == at && prev == at)
+		return 0;
+	if (!heap__is_pointer(next) || !heap__is_pointer(prev) || next == at || prev == at)
+		return -1;
+	if (heap__u64(h, next + 8, &back) || LINK(back) != at || heap__u64(h, prev, &back) ||
+	    LINK(back) != at)
+		return -1;
+	return 1;
+}
+
+/* From 3.14 on: the young, two old ones, the frozen. */
+static bool newer(struct heap *h, uint64_t at, const uint64_t *w)
+{
+	int i, is, some = 0;
+
+	for (i = 0; i < (int)LISTS; i++) {
+		is = list_at(h, at + GENERATION * (unsigned int)i, w + 3 * i);
+		if (is < 0)
+			return false;
+		some += is;
+	}
+	return some > 0;
+}
+
+/* To 3.13: three, a pointer to the first of them, the frozen. */
+static bool older(struct heap *h, uint64_t at, const uint64_t *w)
+{
+	return w[9] == at && list_at(h, at, w) >= 0 && list_at(h, at + GENERATION, w + 3) >= 0 &&
+	       list_at(h, at + 2 * GENERATION, w + 6) >= 0 && list_at(h, at + 80, w + 10) >= 0;
+}
+
+/* Lists in the memory from base on. */
+static int search(struct heap *h, uint64_t base, struct gc *g)
+{
+	uint64_t off, w[12];
+	unsigned int i;
+	bool old;
+	int err;
+
+	for (off = 0; off < SEARCHED; off += 8) {
+		err = heap__read(h, base + off, w, sizeof(w));
+		if (err)
+			return err == -EFAULT ? -ENOENT : err;
+		/* Most words are no such thing. */
+		if (!heap__is_pointer(LINK(w[0])) || !heap__is_pointer(LINK(w[1])))
+			continue;
+		old = older(h, base + off, w);
+		if (!old && !newer(h, base + off, w))
+			continue;
+		for (i = 0; i < LISTS && g->n < MT_ARRAY_SIZE(g->heads); i++)
+			g->heads[g->n++] = base + off + GENERATION * i + (old && i == 3 ? 8 : 0);
+		return 0;
+	}
+	return -ENOENT;
+}
+
+int gc__find(struct heap *h, uint64_t runtime, struct gc *g)
+{
+	uint64_t interp;
+	int i, err;
+
+	g->n = 0;
+	if (h->layout.free_threaded)
+		return -ENOTSUP;
+	if (h->minor <= 8)
+		return search(h, runtime, g);
+	err = heap__u64(h, runtime + h->layout.interp_head, &interp);
+	for (i = 0; i < MAX_INTERPRETERS && interp && !err; i++) {
+		err = search(h, interp, g);
+		if (!err)
+			err = heap__u64(h, interp + h->layout.interp_next, &interp);
+	}
+	/* A second one whose lists are not found leaves those of the first. */
+	return g->n && err == -ENOENT ? 0 : err;
+}
+
+struct walk {
+	struct heap *h;
+	uint64_t max;
+	int (*fn)(void *ctx, uint64_t obj, uint64_t type);
+	void *ctx;
+	uint64_t *n;
+	bool *torn;
+};
+
+struct node {
+	uint64_t next, prev, count, type;
+};
+
+/* A whole one, which the one before it leads to. */
+static bool is_next(const struct walk *w, const struct node *n, uint64_t prev)
+{
+	return LINK(n->prev) == prev && heap__is_pointer(n->type) &&
+	       py_object__alive(&w->h->layout, n->count);
+}
+
+static int walk_list(struct walk *w, uint64_t head)
+{
+	uint64_t at, prev = head;
+	struct node n;
+	int err;
+
+	err = heap__read_now(w->h, head, &n, 16);
+	for (at = LINK(n.next); !err && at != head; at = LINK(n.next)) {
+		if (*w->n >= w->max)
+			return -E2BIG;
+		if (!heap__is_pointer(at))
+			return *w->torn = true, 0;
+		err = heap__read(w->h, at, &n, sizeof(n));
+		if (!err && !is_next(w, &n, prev)) {
+			/*
+			 * It has moved since the page was read, or a collection runs, which
+			 * counts where the way back stands: then the type must be one.
+			 */
+			err = heap__read_now(w->h, at, &n, sizeof(n));
+			if (!err && !is_next(w, &n, prev)) {
+				*w->torn = true;
+				if (!heap__is_pointer(n.type))
+					return 0;
+			}
+		}
+		if (err == -EFAULT)
+			return *w->torn = true, 0;
+		++*w->n;
+		if (!err)
+			err = w->fn(w->ctx, at + GC_HEAD, n.type);
+		prev = at;
+	}
+	return err;
+}
+
+int gc__each(struct heap *h, const struct gc *g, uint64_t max,
+	     int (*fn)(void *ctx, uint64_t obj, uint64_t type), void *ctx, uint64_t *n, bool *torn)
+{
+	struct walk w = { h, max, fn, ctx, n, torn };
+	size_t i;
+	int err = 0;
+
+	*n = 0;
+	*torn = false;
+	for (i = 0; i < g->n && !err; i++)
+		err = walk_list(&w, g->heads[i]);
+	return err;
+}
