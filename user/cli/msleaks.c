@@ -248,7 +248,7 @@ static void to_session(struct record_opts *r, const struct msleaks_opts *o)
 {
 	r->vendor = !o->extended;
 	r->newer = o->generation == MSLEAKS_NOW;
-	r->owners = o->analysis & MSLEAKS_DECOMPOSE;
+	r->owners = r->objects = o->analysis & MSLEAKS_DECOMPOSE;
 	r->oom = o->analysis & MSLEAKS_OOM;
 	r->order = OUT_ORDER_BLOCK;
 	r->timeline = OUT_TIMELINE_KERNEL;

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "cli/later.h"
+#include "cli/owners.h"
 #include "symbol/stacks.h"
 
 #define TICK_MS 20
@@ -47,6 +48,7 @@ static void on_describe(void *ctx, uint32_t tgid, uint32_t start, struct process
 	d->visible = proc__env((pid_t)tgid, "ASCEND_RT_VISIBLE_DEVICES");
 	d->segments = session__only_segments(s, (pid_t)tgid);
 	later__born(s, (pid_t)tgid);
+	owners__process(s, (pid_t)tgid, start);
 }
 
 static void on_ended(void *ctx, uint32_t tgid)
@@ -54,6 +56,7 @@ static void on_ended(void *ctx, uint32_t tgid)
 	struct session *s = ctx;
 
 	out__process_end(s->out, tgid);
+	owners__gone(s, (pid_t)tgid);
 }
 
 static uint32_t pow2_at_least(uint64_t v)
@@ -154,6 +157,8 @@ static int setup(struct session *s)
 	s->cfg.pidns_inum = pidns__own();
 	s->cfg.wake_bytes = po.ring_bytes / 4;
 	err = callstack__open(s);
+	if (!err)
+		err = owners__open(s);
 	if (err)
 		return err;
 	pr.stacks = s->stacks != NULL;
@@ -378,6 +383,7 @@ static void finish(struct session *s)
 {
 	uint64_t t0;
 
+	owners__last(s);
 	s->t_stop = clock__boot();
 	s->cfg.stopped = 1;
 	write_cfg(s);
@@ -461,6 +467,7 @@ int session__run(struct session *s)
 		session__end_child(s);
 	mapwatch__close(s->watch);
 	stacks__free(s->stacks);
+	owners__free(s);
 	drain__free(s->drain);
 	prober__free(s->prober);
 	progs__free(s->progs);

@@ -242,6 +242,29 @@ struct lost_row {
 };
 /* False when there is no process yet to put the row to. A process it names is met. */
 bool model__lost(struct model *m, const struct lost_row *l);
+/* ---- what blocks are, by readings of Python objects (owned.c) ---- */
+
+/* A tensor's memory, as read from t0 on. */
+struct model_owned {
+	uint32_t tgid, start;
+	uint64_t addr;
+	int32_t device;
+	uint64_t t0; /* boot time */
+	uint8_t kind; /* what it is: any small number */
+};
+
+struct model_owned_block {
+	uint64_t allocation_id;
+	int64_t size;
+	int32_t device;
+};
+
+/*
+ * When all events before the end of the reading were given, and none after it: the block that this
+ * is, which was there all the time. 1: that is new, 0: it was known. -ENOENT: no block that was
+ * seen; -EAGAIN: one made meanwhile; -ESRCH.
+ */
+int model__own(struct model *m, const struct model_owned *o, struct model_owned_block *out);
 /* STOP_TRACE rows of all processes that have none yet; may be called again. */
 void model__stop(struct model *m, uint64_t time);
 

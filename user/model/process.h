@@ -22,6 +22,7 @@ struct block {
 	const char *owner;
 	uint32_t next_free; /* in the free list */
 	bool live;
+	uint8_t object; /* 1 + what its tensor was found to be, 0: not found (owned.c) */
 };
 
 struct range {

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Who owns the tensors of the targets, read from their Python objects while they run:
+ * each reading is put to the blocks that lived then, in its place among the events.
+ */
+#include "cli/owners.h"
+
+#include <cJSON.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/session.h"
+#include "objects/objects.h"
+
+#define LAST_MS 1500 /* for a reading at the stop */
+#define MAX_EARLIER (1u << 20) /* blocks of before the attach that are remembered */
+#define ROUND 512 /* bytes, what the allocator rounds to */
+
+struct owners {
+	struct readings *readings;
+	struct reading *next; /* that was taken, and waits for its time */
+	/*
+	 * Tensors whose blocks were not seen, by (address, process): when they were met, and as
+	 * what. They are told when they are met a second time: what was freed meanwhile is gone.
+	 */
+	struct hmap earlier;
+	uint64_t told[OBJECT_KINDS], told_earlier;
+	uint64_t over; /* not remembered: too many */
+};
+
+/* msleaks.md 8: the vendor's older grammar, and the newer one. */
+static const char *owner_text(const struct session *s, unsigned int kind)
+{
+	static const char *const texts[OBJECT_KINDS][2] = {
+		[OBJECT_WEIGHT] = { "PTA@model@weight", "PTA@weight" },
+		[OBJECT_GRADIENT] = { "PTA@model@gradient", "PTA@gradient" },
+		[OBJECT_STATE] = { "PTA@model@optimizer_state", "PTA@optimizer_state" },
+		[OBJECT_BUFFER] = { "PTA@model@buffer", "PTA@buffer" },
+	};
+
+	return texts[kind][s->opts.newer];
+}
+
+int owners__open(struct session *s)
+{
+	int err;
+
+	if (!s->opts.objects)
+		return 0;
+	s->owners = calloc(1, sizeof(*s->owners));
+	err = s->owners ? readings__new(&s->owners->readings) : -ENOMEM;
+	if (err)
+		pr_err("owners: a thread that reads Python objects cannot be started: %s",
+		       strerror(-err));
+	return err;
+}
+
+void owners__process(struct session *s, pid_t pid, uint32_t start)
+{
+	if (s->owners)
+		readings__process(s->owners->readings, pid, start);
+}
+
+void owners__gone(struct session *s, pid_t pid)
+{
+	if (s->owners)
+		readings__gone(s->owners->readings, pid);
+}
+
+static void tell(struct session *s, const struct reading *g, const struct object_storage *o,
+		 const struct model_owned_block *b)
+{
+	const struct out_owner w = { .pid = (uint32_t)g->pid,
+				     .device = b->device,
+				     .type = ROW_PTA,
+				     .ptr = o->addr,
+				     .allocation_id = b->allocation_id,
+				     .size = b->size,
+				     .time = g->t1 + (uint64_t)s->boot_to_real,
+				     .owner = owner_text(s, o->kind) };
+
+	/* A failure is said there, once, and ends the recording with the next row. */
+	out__owner(s->out, &w);
+	s->owners->told[o->kind]++;
+}
+
+/* A tensor of before the attach: of the second time on that it is met. */
+static void tell_earlier(struct session *s, const struct reading *g, const struct object_storage *o)
+{
+	const struct model_owned_block b = {
+		.size = (int64_t)((o->bytes + ROUND - 1) / ROUND * ROUND), .device = o->device
+	};
+	struct owners *w = s->owners;
+	struct hkey k = { o->addr, (uint64_t)g->start << 32 | (uint32_t)g->pid };
+	uint64_t *v = hmap__get(&w->earlier, k), kind = o->kind + 1u;
+	bool fresh;
+
+	/* The vendor's tool knows no such blocks. */
+	if (s->opts.vendor)
+		return;
+	if (!v) {
+		if (w->earlier.n >= MAX_EARLIER || !(v = hmap__put(&w->earlier, k, &fresh))) {
+			w->over++;
+			return;
+		}
+		*v = g->t1 << 8;
+	} else if (*v >> 8 < g->t0 && (*v & 0xff) != kind) {
+		*v = g->t1 << 8 | kind;
+		tell(s, g, o, &b);
+		w->told_earlier++;
+	}
+}
+
+static void apply(struct session *s, const struct reading *g)
+{
+	struct model_owned_block b;
+	size_t i;
+	int n;
+
+	for (i = 0; i < g->n; i++) {
+		const struct object_storage *o = &g->v[i];
+		const struct model_owned m = { .tgid = (uint32_t)g->pid,
+					       .start = g->start,
+					       .addr = o->addr,
+					       .device = o->device,
+					       .t0 = g->t0,
+					       .kind = o->kind };
+
+		n = model__own(s->model, &m, &b);
+		if (n == -ENOENT) {
+			tell_earlier(s, g, o);
+			continue;
+		}
+		if (s->owners->earlier.n)
+			hmap__del(&s->owners->earlier,
+				  (struct hkey){ o->addr,
+						 (uint64_t)g->start << 32 | (uint32_t)g->pid },
+				  NULL);
+		if (n > 0)
+			tell(s, g, o, &b);
+	}
+}
+
+void owners__upto(struct session *s, uint64_t time)
+{
+	struct owners *w = s->owners;
+
+	if (!w)
+		return;
+	for (;;) {
+		if (!w->next)
+			w->next = readings__take(w->readings);
+		if (!w->next || w->next->t1 > time)
+			return;
+		apply(s, w->next);
+		reading__free(w->next);
+		w->next = NULL;
+	}
+}
+
+void owners__last(struct session *s)
+{
+	if (s->owners)
+		readings__last(s->owners->readings, LAST_MS);
+}
+
+void owners__print(struct session *s, FILE *f)
+{
+	struct readings_counts c;
+	unsigned int i;
+
+	if (!s->owners)
+		return;
+	readings__counts(s->owners->readings, &c);
+	fprintf(f,
+		"  owners from Python objects: %zu optimizers and %zu modules in %zu processes, "
+		"%" PRIu64 " readings, %" PRIu64 " searches, %.2f s\n",
+		c.optimizers, c.modules, c.processes, c.readings, c.searches, (double)c.ns / 1e9);
+	for (i = 0; i < OBJECT_KINDS; i++)
+		if (s->owners->told[i])
+			fprintf(f, "    %s: %" PRIu64 " blocks\n", owner_text(s, i),
+				s->owners->told[i]);
+	if (s->owners->told_earlier)
+		fprintf(f, "    of them from before the attach: %" PRIu64 "\n",
+			s->owners->told_earlier);
+	if (c.failed || c.cut || c.stuck || s->owners->over)
+		fprintf(f, "    not all: %" PRIu64 " readings failed%s%s%s; rules judge the rest\n",
+			c.failed, c.cut ? ", more objects than are looked at" : "",
+			c.stuck ? ", the memory of a process does not answer" : "",
+			s->owners->over ? ", more tensors than are remembered" : "");
+}
+
+void owners__json(struct session *s, cJSON *top)
+{
+	struct readings_counts c;
+	cJSON *j;
+	unsigned int i;
+
+	if (!s->owners)
+		return;
+	readings__counts(s->owners->readings, &c);
+	j = cJSON_AddObjectToObject(top, "owners");
+	cJSON_AddNumberToObject(j, "processes", (double)c.processes);
+	cJSON_AddNumberToObject(j, "optimizers", (double)c.optimizers);
+	cJSON_AddNumberToObject(j, "modules", (double)c.modules);
+	cJSON_AddNumberToObject(j, "readings", (double)c.readings);
+	cJSON_AddNumberToObject(j, "searches", (double)c.searches);
+	cJSON_AddNumberToObject(j, "seconds", (double)c.ns / 1e9);
+	cJSON_AddNumberToObject(j, "failed", (double)c.failed);
+	cJSON_AddBoolToObject(j, "cut", c.cut || s->owners->over);
+	cJSON_AddBoolToObject(j, "stuck", c.stuck);
+	for (i = 0; i < OBJECT_KINDS; i++)
+		cJSON_AddNumberToObject(j, object_kind__name((enum object_kind)i),
+					(double)s->owners->told[i]);
+	cJSON_AddNumberToObject(j, "preattach", (double)s->owners->told_earlier);
+}
+
+void owners__free(struct session *s)
+{
+	if (!s->owners)
+		return;
+	readings__free(s->owners->readings);
+	reading__free(s->owners->next);
+	hmap__free(&s->owners->earlier);
+	free(s->owners);
+	s->owners = NULL;
+}
