@@ -63,12 +63,6 @@ void owners__process(struct session *s, pid_t pid, uint32_t start)
 		readings__process(s->owners->readings, pid, start);
 }
 
-void owners__gone(struct session *s, pid_t pid)
-{
-	if (s->owners)
-		readings__gone(s->owners->readings, pid);
-}
-
 static void tell(struct session *s, const struct reading *g, const struct object_storage *o,
 		 const struct model_owned_block *b)
 {

@@ -12,9 +12,8 @@ struct session;
 
 /* Where they are asked for (opts.objects). 0 or -errno, said. Without, all of these do nothing. */
 int owners__open(struct session *s);
-/* A process is a target, or has a new program; it has ended. */
+/* A process is a target, or has a new program. */
 void owners__process(struct session *s, pid_t pid, uint32_t start);
-void owners__gone(struct session *s, pid_t pid);
 /* All events before this boot time were given to the model: readings of before are put to blocks.
  */
 void owners__upto(struct session *s, uint64_t time);

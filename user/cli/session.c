@@ -56,7 +56,6 @@ static void on_ended(void *ctx, uint32_t tgid)
 	struct session *s = ctx;
 
 	out__process_end(s->out, tgid);
-	owners__gone(s, (pid_t)tgid);
 }
 
 static uint32_t pow2_at_least(uint64_t v)

@@ -101,6 +101,7 @@ int gc__find(struct heap *h, uint64_t runtime, struct gc *g)
 
 struct walk {
 	struct heap *h;
+	const struct gc *g;
 	uint64_t max;
 	int (*fn)(void *ctx, uint64_t obj, uint64_t type);
 	void *ctx;
@@ -119,51 +120,82 @@ static bool is_next(const struct walk *w, const struct node *n, uint64_t prev)
 	       py_object__alive(&w->h->layout, n->count);
 }
 
+/* The end of this list, or of one that an object has moved to. */
+static bool is_head(const struct walk *w, uint64_t at)
+{
+	size_t i;
+
+	for (i = 0; i < w->g->n; i++)
+		if (w->g->heads[i] == at)
+			return true;
+	return false;
+}
+
+/*
+ * The object at a place that prev led to; *whole: it leads back. It may have moved since its
+ * page was read, and while a collection runs there is a count where the way back stands.
+ */
+static int next_node(const struct walk *w, uint64_t at, uint64_t prev, struct node *n, bool *whole)
+{
+	int err = heap__read(w->h, at, n, sizeof(*n));
+
+	*whole = !err && is_next(w, n, prev);
+	if (err || *whole)
+		return err;
+	err = heap__read_now(w->h, at, n, sizeof(*n));
+	*whole = !err && is_next(w, n, prev);
+	return err;
+}
+
+/* 1: it led somewhere else than to its end. */
 static int walk_list(struct walk *w, uint64_t head)
 {
-	uint64_t at, prev = head;
+	/* A list that moves may lead in a circle: then a place comes again. */
+	uint64_t at, prev = head, again = 0, steps = 0;
 	struct node n;
+	bool whole;
 	int err;
 
 	err = heap__read_now(w->h, head, &n, 16);
-	for (at = LINK(n.next); !err && at != head; at = LINK(n.next)) {
+	if (err)
+		return err;
+	for (at = LINK(n.next); !is_head(w, at); at = LINK(n.next)) {
 		if (*w->n >= w->max)
 			return -E2BIG;
-		if (!heap__is_pointer(at))
-			return *w->torn = true, 0;
-		err = heap__read(w->h, at, &n, sizeof(n));
-		if (!err && !is_next(w, &n, prev)) {
-			/*
-			 * It has moved since the page was read, or a collection runs, which
-			 * counts where the way back stands: then the type must be one.
-			 */
-			err = heap__read_now(w->h, at, &n, sizeof(n));
-			if (!err && !is_next(w, &n, prev)) {
-				*w->torn = true;
-				if (!heap__is_pointer(n.type))
-					return 0;
-			}
-		}
+		if (!heap__is_pointer(at) || at == again)
+			return 1;
+		steps++;
+		if (!(steps & (steps - 1)))
+			again = at;
+		err = next_node(w, at, prev, &n, &whole);
 		if (err == -EFAULT)
-			return *w->torn = true, 0;
+			return 1;
+		if (err)
+			return err;
+		*w->torn |= !whole;
 		++*w->n;
-		if (!err)
-			err = w->fn(w->ctx, at + GC_HEAD, n.type);
+		err = w->fn(w->ctx, at + GC_HEAD, n.type);
+		if (err == -ENOENT && !whole)
+			return 1; /* it was freed */
+		if (err && err != -ENOENT)
+			return err;
 		prev = at;
 	}
-	return err;
+	return at != head;
 }
 
 int gc__each(struct heap *h, const struct gc *g, uint64_t max,
 	     int (*fn)(void *ctx, uint64_t obj, uint64_t type), void *ctx, uint64_t *n, bool *torn)
 {
-	struct walk w = { h, max, fn, ctx, n, torn };
+	struct walk w = { h, g, max, fn, ctx, n, torn };
 	size_t i;
 	int err = 0;
 
 	*n = 0;
 	*torn = false;
-	for (i = 0; i < g->n && !err; i++)
+	for (i = 0; i < g->n && err >= 0; i++) {
 		err = walk_list(&w, g->heads[i]);
-	return err;
+		*torn |= err == 1;
+	}
+	return err < 0 ? err : 0;
 }

@@ -97,8 +97,8 @@ struct gc {
 /* Where the lists begin. 0 or -errno (-ENOENT: not found). */
 int gc__find(struct heap *h, uint64_t runtime, struct gc *g);
 /*
- * fn for each object. 0, -errno, or what fn returned. *torn: objects moved, some were not met. max:
- * of objects.
+ * fn for each object: 0, -errno, -ENOENT: its type is none. 0 or -errno. *torn: objects moved,
+ * some were not met. max: of objects.
  */
 int gc__each(struct heap *h, const struct gc *g, uint64_t max,
 	     int (*fn)(void *ctx, uint64_t obj, uint64_t type), void *ctx, uint64_t *n, bool *torn);

@@ -92,7 +92,7 @@ static int on_object(void *ctx, uint64_t obj, uint64_t type)
 	unsigned int kind = types__kind(&o->types, &o->heap, type);
 
 	if (!(kind & (KIND_OPTIMIZER | KIND_MODULE)))
-		return 0;
+		return kind & KIND_NONE ? -ENOENT : 0;
 	if (o->n_roots >= MAX_ROOTS)
 		return -E2BIG;
 	if (o->n_roots == o->cap_roots) {
@@ -108,7 +108,7 @@ static int on_object(void *ctx, uint64_t obj, uint64_t type)
 	return 0;
 }
 
-/* Optimizers first; an object that moved between two lists was met twice. */
+/* Optimizers first; an object that moved between two lists was met twice, the last time counts. */
 static int by_kind(const void *a, const void *b)
 {
 	const struct root *x = a, *y = b;
@@ -125,7 +125,7 @@ static void settle(struct objects *o)
 	if (o->n_roots)
 		qsort(o->roots, o->n_roots, sizeof(*o->roots), by_kind);
 	for (i = 0; i < o->n_roots; i++)
-		if (!n || o->roots[n - 1].obj != o->roots[i].obj)
+		if (o->roots[i].type && (!n || o->roots[n - 1].obj != o->roots[i].obj))
 			o->roots[n++] = o->roots[i];
 	o->n_roots = n;
 	o->counts.optimizers = o->counts.modules = 0;
@@ -146,6 +146,7 @@ static void begin(struct objects *o, unsigned int ms)
 int objects__find(struct objects *o, unsigned int ms)
 {
 	uint64_t t0 = clock__boot();
+	size_t before;
 	struct gc g;
 	int err;
 
@@ -153,9 +154,14 @@ int objects__find(struct objects *o, unsigned int ms)
 	err = gc__find(&o->heap, o->py->runtime, &g);
 	if (err)
 		return err;
-	o->n_roots = 0;
+	before = o->n_roots;
 	types__forget(&o->types);
 	err = gc__each(&o->heap, &g, MAX_OBJECTS, on_object, o, &o->counts.walked, &o->counts.torn);
+	/* Those of before that were not met again are gone, if all could be met. */
+	if (!err && !o->counts.torn) {
+		o->n_roots -= before;
+		memmove(o->roots, o->roots + before, o->n_roots * sizeof(*o->roots));
+	}
 	settle(o);
 	o->counts.walk_ns = clock__boot() - t0;
 	o->counts.cut = err == -E2BIG || err == -ETIME;
@@ -230,17 +236,21 @@ static int pass(struct objects *o, struct list *l)
 				   .layout = &o->layout,
 				   .storage = on_storage,
 				   .ctx = l };
-	uint64_t type, flags;
+	uint64_t type, flags, count;
 	size_t i;
 	int err = 0;
 
 	heap__forget(&o->heap);
 	for (i = 0; i < o->n_roots && !err; i++) {
-		const struct root *root = &o->roots[i];
+		struct root *root = &o->roots[i];
 
 		/* Is it still there? */
-		if (type__of(&o->heap, root->obj, &type, &flags) || type != root->type)
+		if (heap__u64(&o->heap, root->obj, &count) ||
+		    !py_object__alive(&o->heap.layout, count) ||
+		    type__of(&o->heap, root->obj, &type, &flags) || type != root->type) {
+			root->type = 0;
 			continue;
+		}
 		err = root->optimizer ? module__optimizer(&r, root->obj)
 				      : module__module(&r, root->obj);
 	}

@@ -81,9 +81,9 @@ struct readings;
 struct readings_counts {
 	uint64_t readings, searches; /* done */
 	uint64_t ns; /* time they took, all together */
-	uint64_t failed; /* that came to nothing */
+	uint64_t failed; /* that came to nothing, of processes where some had not */
 	size_t processes; /* with an optimizer or a module */
-	size_t optimizers, modules; /* known now, of all */
+	size_t optimizers, modules; /* of all, at the last search of each */
 	bool cut, stuck; /* stuck: its memory did not answer within the time */
 };
 
@@ -91,7 +91,6 @@ struct readings_counts {
 int readings__new(struct readings **out);
 /* A process, now or when it has a new program. start: its start time. */
 void readings__process(struct readings *r, pid_t pid, uint32_t start);
-void readings__gone(struct readings *r, pid_t pid);
 /* The oldest reading that was not taken yet; the caller frees it. NULL: none. */
 struct reading *readings__take(struct readings *r);
 void reading__free(struct reading *g);

@@ -12,12 +12,18 @@
 #include <string.h>
 #include <time.h>
 
+#include "target/target.h"
+
 #define MS 1000000ULL
 #define SHARE 20 /* one part of so many of the time */
 #define READ_PAUSE (20 * MS)
 #define FIND_PAUSE (1000 * MS)
 #define OPEN_PAUSE (100 * MS)
-#define OPEN_PAUSE_MAX (5000 * MS)
+#define OPEN_PAUSE_MAX (1000 * MS)
+/* While nothing is found: a program that begins makes its model at some time. */
+#define EARLY_SHARE 5
+#define EARLY_PAUSE (200 * MS)
+#define EARLY_SEARCHES 50
 #define FIND_LIMIT_MS 5000
 #define READ_LIMIT_MS 2000
 #define MAX_WAITING 64 /* readings that nobody takes */
@@ -31,6 +37,7 @@ struct proc {
 	uint64_t due, find_due, pause;
 	uint64_t generation; /* of the last request that it was read for */
 	struct objects_counts counts;
+	unsigned int fruitless; /* searches */
 	bool gone, never; /* never: its objects cannot be read */
 };
 
@@ -57,9 +64,9 @@ void reading__free(struct reading *g)
 	free(g);
 }
 
-static uint64_t after(uint64_t took, uint64_t least)
+static uint64_t after(uint64_t took, unsigned int share, uint64_t least)
 {
-	return clock__boot() + MT_MAX(took * (SHARE - 1), least);
+	return clock__boot() + MT_MAX(took * (share - 1), least);
 }
 
 /* A time so far from now. */
@@ -78,7 +85,12 @@ static int find(struct proc *p)
 	int err = objects__find(p->o, FIND_LIMIT_MS);
 
 	objects__counts(p->o, &p->counts);
-	p->find_due = after(p->counts.walk_ns, FIND_PAUSE);
+	if (p->counts.optimizers)
+		p->fruitless = EARLY_SEARCHES;
+	if (p->fruitless++ < EARLY_SEARCHES)
+		p->find_due = after(p->counts.walk_ns, EARLY_SHARE, EARLY_PAUSE);
+	else
+		p->find_due = after(p->counts.walk_ns, SHARE, FIND_PAUSE);
 	return err == -ETIME ? 0 : err;
 }
 
@@ -103,8 +115,12 @@ static int open_objects(struct proc *p)
 static struct reading *look(struct proc *p, bool whole, bool *searched, int *err)
 {
 	struct reading *g;
+	uint32_t start;
 
-	*err = p->o ? 0 : open_objects(p);
+	*searched = false;
+	*err = proc__start(p->pid, &start) || start != p->start ? -ESRCH : 0;
+	if (!*err && !p->o)
+		*err = open_objects(p);
 	*searched = !*err && (whole || clock__boot() >= p->find_due);
 	if (*searched)
 		*err = find(p);
@@ -124,7 +140,7 @@ static struct reading *look(struct proc *p, bool whole, bool *searched, int *err
 	*err = objects__read(p->o, READ_LIMIT_MS, &g->v, &g->n);
 	g->t1 = clock__boot();
 	objects__counts(p->o, &p->counts);
-	p->due = after(p->counts.read_ns, READ_PAUSE);
+	p->due = after(p->counts.read_ns, SHARE, READ_PAUSE);
 	if (!*err)
 		return g;
 	reading__free(g);
@@ -133,8 +149,18 @@ static struct reading *look(struct proc *p, bool whole, bool *searched, int *err
 
 /* ---- the thread ---- */
 
+static void add_counts(struct readings_counts *c, const struct objects_counts *k)
+{
+	c->processes += k->optimizers || k->modules;
+	c->optimizers += k->optimizers;
+	c->modules += k->modules;
+	c->cut |= k->cut;
+}
+
 static void drop(struct readings *r, size_t i)
 {
+	/* That of its program stays in the account. */
+	add_counts(&r->counts, &r->procs[i]->counts);
 	objects__close(r->procs[i]->o);
 	free(r->procs[i]);
 	r->procs[i] = r->procs[--r->n];
@@ -210,7 +236,7 @@ static void work(struct readings *r, struct proc *p)
 	if (err && err != -EAGAIN) {
 		if (err == -ESRCH)
 			p->gone = true;
-		else if (!p->never)
+		else if (p->counts.optimizers || p->counts.modules)
 			r->counts.failed++;
 		p->due = MT_MAX(p->due, clock__boot() + READ_PAUSE);
 	}
@@ -221,8 +247,6 @@ static void *run(void *arg)
 {
 	struct readings *r = arg;
 
-	/* What the recording does goes first. */
-	thread__nice(5);
 	pthread_mutex_lock(&r->lock);
 	while (!r->stop) {
 		struct timespec ts;
@@ -296,17 +320,6 @@ void readings__process(struct readings *r, pid_t pid, uint32_t start)
 	free(p);
 }
 
-void readings__gone(struct readings *r, pid_t pid)
-{
-	size_t i;
-
-	pthread_mutex_lock(&r->lock);
-	for (i = 0; i < r->n; i++)
-		if (r->procs[i]->pid == pid)
-			r->procs[i]->gone = true;
-	pthread_mutex_unlock(&r->lock);
-}
-
 struct reading *readings__take(struct readings *r)
 {
 	struct reading *g;
@@ -353,14 +366,8 @@ void readings__counts(struct readings *r, struct readings_counts *c)
 	*c = r->counts;
 	for (i = 0; i < r->n; i++) {
 		/* Of one that is being read the counts are those of before, or torn: left out. */
-		const struct objects_counts *k = &r->procs[i]->counts;
-
-		if (r->procs[i] == r->busy)
-			continue;
-		c->processes += k->optimizers || k->modules;
-		c->optimizers += k->optimizers;
-		c->modules += k->modules;
-		c->cut |= k->cut;
+		if (r->procs[i] != r->busy)
+			add_counts(c, &r->procs[i]->counts);
 	}
 	c->stuck = r->busy && clock__boot() - r->busy_since > STUCK_NS;
 	pthread_mutex_unlock(&r->lock);
