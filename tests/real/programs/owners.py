@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+A model trained with an optimizer: owners.py MODEL OPTIMIZER [STEPS] [SECONDS] [late]
+
+The memory of its parameters, their gradients and the optimizer's state at the end of the last step
+stands in the account ('owned': kind, address, bytes), with the blocks of the whole allocator.
+MODEL: mlp, cnn, transformer, checkpoint. OPTIMIZER: sgd, adam, adamw, each with -foreach, -fused.
+late: the model is made before READY, so that its weights are older than the attach.
+"""
+import sys
+import time
+
+import account
+
+MODEL, OPTIMIZER = sys.argv[1:3]
+STEPS = int(sys.argv[3]) if len(sys.argv) > 3 else 12
+PAUSE = float(sys.argv[4]) if len(sys.argv) > 4 else 0.15
+LATE = 'late' in sys.argv[5:]
+
+A = account.Account()
+torch = A.torch
+nn = torch.nn
+
+
+class Block(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.norm, self.qkv, self.out = nn.LayerNorm(width), nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.feed = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+    def forward(self, x):
+        q, k, v = self.qkv(self.norm(x)).chunk(3, -1)
+        x = x + self.out(torch.softmax(q @ k.transpose(-1, -2), -1) @ v)
+        return x + self.feed(x)
+
+
+class Checkpointed(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.blocks = nn.ModuleList([Block(width) for _ in range(3)])
+
+    def forward(self, x):
+        for b in self.blocks:
+            x = torch.utils.checkpoint.checkpoint(b, x, use_reentrant=False)
+        return x
+
+
+def make():
+    if MODEL == 'mlp':
+        return nn.Sequential(nn.Linear(64, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10)), (32, 64)
+    if MODEL == 'cnn':
+        return nn.Sequential(nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 32, 3), nn.BatchNorm2d(32),
+                             nn.ReLU(), nn.Flatten(), nn.Linear(32 * 144, 10)), (8, 3, 16, 16)
+    if MODEL == 'checkpoint':
+        return Checkpointed(128), (2, 32, 128)
+    return nn.Sequential(*[Block(128) for _ in range(3)]), (2, 32, 128)
+
+
+def optimize(parameters):
+    name, _, how = OPTIMIZER.partition('-')
+    kinds = {'sgd': (torch.optim.SGD, {'lr': 1e-3, 'momentum': 0.9}), 'adam': (torch.optim.Adam, {}), 'adamw': (torch.optim.AdamW, {})}
+    make_it, options = kinds[name]
+    return make_it(parameters, **options, **({how: True} if how else {}))
+
+
+def memory(kind, tensor):
+    if tensor is not None and tensor.device.type == 'npu':
+        s = tensor.untyped_storage()
+        yield [kind, s.data_ptr(), s.nbytes()]
+
+
+def owned():
+    for p in model.parameters():
+        yield from memory('weight', p)
+        yield from memory('gradient', p.grad)
+    for state in optimizer.state.values():
+        for v in state.values():
+            if torch.is_tensor(v):
+                yield from memory('optimizer_state', v)
+    for b in model.buffers():
+        yield from memory('buffer', b)
+
+
+model, shape = make()
+if LATE:
+    model = model.npu()
+A.ready()
+model = model.npu()
+optimizer = optimize(model.parameters())
+for i in range(STEPS):
+    optimizer.zero_grad()
+    x = torch.ones(shape).npu()
+    model(x).sum().backward()
+    optimizer.step()
+    A.npu.synchronize()
+    time.sleep(PAUSE)
+del x
+A.data['owned'] = list(owned())
+s = A.stats()
+print('owners', MODEL, OPTIMIZER, STEPS, len(A.data['owned']), s['allocated'])
+A.done()
