@@ -16,6 +16,7 @@
 
 #define LAST_MS 1500 /* for a reading at the stop */
 #define MAX_EARLIER (1u << 20) /* blocks of before the attach that are remembered */
+#define MAX_LOOKED 64 /* times that all blocks are looked at for one reading */
 #define ROUND 512 /* bytes, what the allocator rounds to */
 
 struct owners {
@@ -63,77 +64,106 @@ void owners__process(struct session *s, pid_t pid, uint32_t start)
 		readings__process(s->owners->readings, pid, start);
 }
 
-static void tell(struct session *s, const struct reading *g, const struct object_storage *o,
-		 const struct model_owned_block *b)
+static struct hkey key_of(const struct reading *g, const struct object_storage *o)
+{
+	return (struct hkey){ o->addr, (uint64_t)g->start << 32 | (uint32_t)g->pid };
+}
+
+static void tell(struct session *s, const struct reading *g, const struct model_owned_block *b,
+		 unsigned int kind)
 {
 	const struct out_owner w = { .pid = (uint32_t)g->pid,
 				     .device = b->device,
 				     .type = ROW_PTA,
-				     .ptr = o->addr,
+				     .ptr = b->addr,
 				     .allocation_id = b->allocation_id,
 				     .size = b->size,
 				     .time = g->t1 + (uint64_t)s->boot_to_real,
-				     .owner = owner_text(s, o->kind) };
+				     .owner = owner_text(s, kind) };
 
 	/* A failure is said there, once, and ends the recording with the next row. */
 	out__owner(s->out, &w);
-	s->owners->told[o->kind]++;
+	s->owners->told[kind]++;
 }
 
 /* A tensor of before the attach: of the second time on that it is met. */
 static void tell_earlier(struct session *s, const struct reading *g, const struct object_storage *o)
 {
-	const struct model_owned_block b = {
-		.size = (int64_t)((o->bytes + ROUND - 1) / ROUND * ROUND), .device = o->device
-	};
+	const struct model_owned_block b = { .addr = o->addr,
+					     .size = (int64_t)((o->bytes + ROUND - 1) / ROUND *
+							       ROUND),
+					     .device = o->device };
 	struct owners *w = s->owners;
-	struct hkey k = { o->addr, (uint64_t)g->start << 32 | (uint32_t)g->pid };
-	uint64_t *v = hmap__get(&w->earlier, k), kind = o->kind + 1u;
-	bool fresh;
+	uint64_t *v = hmap__get(&w->earlier, key_of(g, o)), kind = o->kind + 1u;
 
 	/* The vendor's tool knows no such blocks. */
 	if (s->opts.vendor)
 		return;
 	if (!v) {
-		if (w->earlier.n >= MAX_EARLIER || !(v = hmap__put(&w->earlier, k, &fresh))) {
+		if (w->earlier.n >= MAX_EARLIER ||
+		    !(v = hmap__put(&w->earlier, key_of(g, o), NULL))) {
 			w->over++;
 			return;
 		}
 		*v = g->t1 << 8;
 	} else if (*v >> 8 < g->t0 && (*v & 0xff) != kind) {
 		*v = g->t1 << 8 | kind;
-		tell(s, g, o, &b);
+		tell(s, g, &b, o->kind);
 		w->told_earlier++;
 	}
 }
 
+/* The block of a tensor. *looked: how many times all blocks were looked at. */
+static int block_of(struct session *s, const struct model_owned *m, const struct reading *g,
+		    const struct object_storage *o, unsigned int *looked,
+		    struct model_owned_block *b)
+{
+	int err = model__owned(s->model, m, false, b);
+	const uint64_t *v;
+
+	if (err != -ENOENT) {
+		if (s->owners->earlier.n)
+			hmap__del(&s->owners->earlier, key_of(g, o), NULL);
+		return err;
+	}
+	v = hmap__get(&s->owners->earlier, key_of(g, o));
+	if (v && *v & 0xff)
+		return -ENOENT; /* told before as one that was not seen */
+	if (++*looked > MAX_LOOKED)
+		return -EAGAIN;
+	return model__owned(s->model, m, true, b);
+}
+
+/* Tensors by address: those that lie in one block are together the first of what they are. */
 static void apply(struct session *s, const struct reading *g)
 {
 	struct model_owned_block b;
-	size_t i;
-	int n;
+	unsigned int looked = 0;
+	size_t i, next;
+	uint8_t kind;
+	int err;
 
-	for (i = 0; i < g->n; i++) {
+	for (i = 0; i < g->n; i = next) {
 		const struct object_storage *o = &g->v[i];
 		const struct model_owned m = { .tgid = (uint32_t)g->pid,
 					       .start = g->start,
 					       .addr = o->addr,
 					       .device = o->device,
-					       .t0 = g->t0,
-					       .kind = o->kind };
+					       .t0 = g->t0 };
 
-		n = model__own(s->model, &m, &b);
-		if (n == -ENOENT) {
+		next = i + 1;
+		err = block_of(s, &m, g, o, &looked, &b);
+		if (err == -ENOENT)
 			tell_earlier(s, g, o);
+		if (err)
 			continue;
-		}
-		if (s->owners->earlier.n)
-			hmap__del(&s->owners->earlier,
-				  (struct hkey){ o->addr,
-						 (uint64_t)g->start << 32 | (uint32_t)g->pid },
-				  NULL);
-		if (n > 0)
-			tell(s, g, o, &b);
+		kind = o->kind;
+		for (; next < g->n && g->v[next].device == o->device &&
+		       g->v[next].addr - b.addr < (uint64_t)b.size;
+		     next++)
+			kind = MT_MIN(kind, g->v[next].kind);
+		if (model__own(s->model, &m, &b, kind))
+			tell(s, g, &b, kind);
 	}
 }
 

@@ -250,21 +250,24 @@ struct model_owned {
 	uint64_t addr;
 	int32_t device;
 	uint64_t t0; /* boot time */
-	uint8_t kind; /* what it is: any small number */
 };
 
 struct model_owned_block {
-	uint64_t allocation_id;
+	uint64_t addr, allocation_id;
 	int64_t size;
 	int32_t device;
 };
 
 /*
- * When all events before the end of the reading were given, and none after it: the block that this
- * is, which was there all the time. 1: that is new, 0: it was known. -ENOENT: no block that was
- * seen; -EAGAIN: one made meanwhile; -ESRCH.
+ * When all events before the end of the reading were given, and none after it: the block of the
+ * caching allocator that begins there, or (around) in which it is, for which all are looked at.
+ * 0; -ENOENT: none that was seen; -EAGAIN: one that was made meanwhile; -ESRCH.
  */
-int model__own(struct model *m, const struct model_owned *o, struct model_owned_block *out);
+int model__owned(const struct model *m, const struct model_owned *o, bool around,
+		 struct model_owned_block *out);
+/* This block is of a kind, any small number. False: that was known. */
+bool model__own(struct model *m, const struct model_owned *o, const struct model_owned_block *b,
+		uint8_t kind);
 /* STOP_TRACE rows of all processes that have none yet; may be called again. */
 void model__stop(struct model *m, uint64_t time);
 

@@ -36,7 +36,8 @@ struct proc {
 	struct objects *o;
 	uint64_t due, find_due, pause;
 	uint64_t generation; /* of the last request that it was read for */
-	struct objects_counts counts;
+	struct objects_counts counts; /* the thread's */
+	struct objects_counts shown; /* the same, under the lock */
 	unsigned int fruitless; /* searches */
 	bool gone, never; /* never: its objects cannot be read */
 };
@@ -160,7 +161,7 @@ static void add_counts(struct readings_counts *c, const struct objects_counts *k
 static void drop(struct readings *r, size_t i)
 {
 	/* That of its program stays in the account. */
-	add_counts(&r->counts, &r->procs[i]->counts);
+	add_counts(&r->counts, &r->procs[i]->shown);
 	objects__close(r->procs[i]->o);
 	free(r->procs[i]);
 	r->procs[i] = r->procs[--r->n];
@@ -227,6 +228,7 @@ static void work(struct readings *r, struct proc *p)
 	pthread_mutex_lock(&r->lock);
 	r->busy = NULL;
 	p->generation = generation;
+	p->shown = p->counts;
 	r->counts.ns += clock__boot() - t0;
 	r->counts.searches += searched;
 	if (g) {
@@ -364,11 +366,8 @@ void readings__counts(struct readings *r, struct readings_counts *c)
 
 	pthread_mutex_lock(&r->lock);
 	*c = r->counts;
-	for (i = 0; i < r->n; i++) {
-		/* Of one that is being read the counts are those of before, or torn: left out. */
-		if (r->procs[i] != r->busy)
-			add_counts(c, &r->procs[i]->counts);
-	}
+	for (i = 0; i < r->n; i++)
+		add_counts(c, &r->procs[i]->shown);
 	c->stuck = r->busy && clock__boot() - r->busy_since > STUCK_NS;
 	pthread_mutex_unlock(&r->lock);
 }

@@ -2,9 +2,10 @@
 """
 A model trained with an optimizer: owners.py MODEL OPTIMIZER [STEPS] [SECONDS] [late]
 
-The memory of its parameters, their gradients and the optimizer's state at the end of the last step
-stands in the account ('owned': kind, address, bytes), with the blocks of the whole allocator.
-MODEL: mlp, cnn, transformer, checkpoint. OPTIMIZER: sgd, adam, adamw, each with -foreach, -fused.
+The memory of its parameters, their gradients and the optimizer's state at the end of each step stands
+in the account ('steps': when, then kind, address, bytes of each), and SECONDS go by before the next.
+MODEL: mlp, cnn, transformer, checkpoint. OPTIMIZER: sgd, adam, adamw, each with -foreach, -fused; npu
+(torch_npu's own, which puts all parameters into one piece of memory); none (only forward).
 late: the model is made before READY, so that its weights are older than the attach.
 """
 import sys
@@ -59,6 +60,11 @@ def make():
 def optimize(parameters):
     name, _, how = OPTIMIZER.partition('-')
     kinds = {'sgd': (torch.optim.SGD, {'lr': 1e-3, 'momentum': 0.9}), 'adam': (torch.optim.Adam, {}), 'adamw': (torch.optim.AdamW, {})}
+    if name == 'none':
+        return None
+    if name == 'npu':
+        from torch_npu.optim import NpuFusedAdamW
+        return NpuFusedAdamW(parameters)
     make_it, options = kinds[name]
     return make_it(parameters, **options, **({how: True} if how else {}))
 
@@ -73,7 +79,7 @@ def owned():
     for p in model.parameters():
         yield from memory('weight', p)
         yield from memory('gradient', p.grad)
-    for state in optimizer.state.values():
+    for state in optimizer.state.values() if optimizer else ():
         for v in state.values():
             if torch.is_tensor(v):
                 yield from memory('optimizer_state', v)
@@ -87,15 +93,20 @@ if LATE:
 A.ready()
 model = model.npu()
 optimizer = optimize(model.parameters())
+A.data['steps'] = []
 for i in range(STEPS):
-    optimizer.zero_grad()
     x = torch.ones(shape).npu()
-    model(x).sum().backward()
-    optimizer.step()
+    if optimizer:
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+    else:
+        with torch.no_grad():
+            model(x)
     A.npu.synchronize()
+    A.data['steps'].append([account.boot(), list(owned())])
     time.sleep(PAUSE)
 del x
-A.data['owned'] = list(owned())
 s = A.stats()
-print('owners', MODEL, OPTIMIZER, STEPS, len(A.data['owned']), s['allocated'])
+print('owners', MODEL, OPTIMIZER, STEPS, len(A.data['steps'][-1][1]), s['allocated'])
 A.done()
