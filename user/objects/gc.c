@@ -8,15 +8,24 @@
 
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 #define GENERATION 24u /* head, threshold, count */
 #define LISTS 4u
 /* PyInterpreterState is searched so far; of 3.8 it is _PyRuntime. */
 #define SEARCHED (256u << 10)
 #define MAX_INTERPRETERS 8
+#define TRIES 20
+#define PAUSE_NS 1000000
 /* In front of an object. The lowest bits of its words are flags. */
 #define GC_HEAD 16u
 #define LINK(w) ((w) & ~(uint64_t)3)
+
+/* Could it lead to an object, or a head? */
+static bool is_link(uint64_t w)
+{
+	return LINK(w) >= 0x10000 && w < 1ULL << 56;
+}
 
 /* The list that begins at this address. 1: has objects, 0: has none, -1: there is none. */
 static int list_at(struct heap *h, uint64_t at, const uint64_t *w)
@@ -62,12 +71,13 @@ static int search(struct heap *h, uint64_t base, struct gc *g)
 	bool old;
 	int err;
 
-	for (off = 0; off < SEARCHED; off += 8) {
+	/* Heads are aligned to four bytes in some builds of 3.13. */
+	for (off = 0; off < SEARCHED; off += 4) {
 		err = heap__read(h, base + off, w, sizeof(w));
 		if (err)
 			return err == -EFAULT ? -ENOENT : err;
 		/* Most words are no such thing. */
-		if (!heap__is_pointer(LINK(w[0])) || !heap__is_pointer(LINK(w[1])))
+		if (!is_link(w[0]) || !is_link(w[1]))
 			continue;
 		old = older(h, base + off, w);
 		if (!old && !newer(h, base + off, w))
@@ -79,14 +89,12 @@ static int search(struct heap *h, uint64_t base, struct gc *g)
 	return -ENOENT;
 }
 
-int gc__find(struct heap *h, uint64_t runtime, struct gc *g)
+static int find(struct heap *h, uint64_t runtime, struct gc *g)
 {
 	uint64_t interp;
 	int i, err;
 
 	g->n = 0;
-	if (h->layout.free_threaded)
-		return -ENOTSUP;
 	if (h->minor <= 8)
 		return search(h, runtime, g);
 	err = heap__u64(h, runtime + h->layout.interp_head, &interp);
@@ -97,6 +105,22 @@ int gc__find(struct heap *h, uint64_t runtime, struct gc *g)
 	}
 	/* A second one whose lists are not found leaves those of the first. */
 	return g->n && err == -ENOENT ? 0 : err;
+}
+
+int gc__find(struct heap *h, uint64_t runtime, struct gc *g)
+{
+	const struct timespec pause = { 0, PAUSE_NS };
+	int i, err = -ENOTSUP;
+
+	/* While a collection runs a list may lead back to another head. */
+	for (i = 0; i < TRIES && !h->layout.free_threaded; i++) {
+		err = find(h, runtime, g);
+		if (err != -ENOENT)
+			break;
+		nanosleep(&pause, NULL);
+		heap__forget(h);
+	}
+	return err;
 }
 
 struct walk {

@@ -25,13 +25,12 @@ static bool points_back(struct heap *h, uint64_t impl, unsigned int at, uint64_t
 static int learn(struct heap *h, struct tensor_layout *l, uint64_t obj)
 {
 	static const uint8_t places[] = { 48, 56, 64 };
-	uint64_t impl, w[3];
 	uint8_t cdata;
+	uint64_t impl;
 	size_t i;
 
 	for (cdata = 16; cdata <= 24; cdata += 8) {
-		if (heap__u64(h, obj + cdata, &impl) || !heap__is_pointer(impl) ||
-		    heap__read(h, impl, w, sizeof(w)))
+		if (heap__u64(h, obj + cdata, &impl) || !heap__is_pointer(impl))
 			continue;
 		for (i = 0; i < MT_ARRAY_SIZE(places); i++) {
 			if (!points_back(h, impl, places[i], obj))
@@ -39,8 +38,9 @@ static int learn(struct heap *h, struct tensor_layout *l, uint64_t obj)
 			*l = (struct tensor_layout){ .known = true,
 						     .cdata = cdata,
 						     .pyobj = places[i] };
-			/* Two counts of 64 bits, later of 32 (2.7) or in one word. */
-			l->head = w[2] >> 32 ? 16 : 24;
+			/* Behind two counts of 64 bits, later of 32; from 2.10 on it stands alone.
+			 */
+			l->head = places[i] == 64 ? 24 : 16;
 			return 0;
 		}
 	}

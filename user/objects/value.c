@@ -21,6 +21,7 @@ struct table {
 	uint64_t n;
 	unsigned int size; /* of an entry */
 	unsigned int key; /* in it; the value is behind it */
+	bool shared; /* keys of the instances of a class */
 };
 
 /* PyDictKeysObject: of 3.8 to 3.10, or from 3.11 on. */
@@ -51,6 +52,7 @@ static int read_keys(struct heap *h, uint64_t keys, struct table *t)
 			return -EINVAL;
 		size = 1ULL << b[0];
 		t->entries = keys + 32 + (1ULL << b[1]);
+		t->shared = b[2] == 2;
 		if (b[2]) { /* all keys are str, whose hash they have */
 			t->size = 16;
 			t->key = 0;
@@ -134,16 +136,22 @@ int value__each_item(struct heap *h, uint64_t list, value_item_fn fn, void *ctx)
 /* ---- instances ---- */
 
 /* The keys that instances of a class share: behind ht_slots of PyHeapTypeObject. */
-static int cached_keys(struct heap *h, uint64_t type, uint64_t *keys)
+static int cached_keys(struct heap *h, uint64_t type, struct table *t)
 {
-	return heap__u64(h, type + (h->minor == 11 ? 872 : 880), keys);
+	unsigned int at = h->minor <= 11 ? 872 : h->minor <= 14 ? 880 : 888;
+	uint64_t keys;
+	int err = heap__u64(h, type + at, &keys);
+
+	if (!err)
+		err = read_keys(h, keys, t);
+	return err ? err : t->shared ? 0 : -EINVAL;
 }
 
 /* Values that the instance has itself. -ENOENT: none, it has a dict or nothing. */
 static int own_values(struct heap *h, uint64_t obj, uint64_t type, uint64_t flags, uint64_t *dict,
 		      struct table *t)
 {
-	uint64_t w, size, keys;
+	uint64_t w, size;
 	uint8_t b[8];
 	int err;
 
@@ -174,9 +182,7 @@ static int own_values(struct heap *h, uint64_t obj, uint64_t type, uint64_t flag
 		t->values = obj + size + 8;
 	}
 	if (!err)
-		err = cached_keys(h, type, &keys);
-	if (!err)
-		err = read_keys(h, keys, t);
+		err = cached_keys(h, type, t);
 	/* Such tables are small; the instance has room for at least these. */
 	if (!err && h->minor >= 13 && t->n > b[0])
 		err = -EINVAL;

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Optimizers and modules that look like torch's: objects_py.py FOLDER GENERATION
+
+FOLDER has the module tensor. Prints each tensor that has memory on the NPU, as "kind address bytes device",
+then "ready", and at each line on stdin changes something and prints all again. "storm" in place of a line:
+objects come and go, and collections run, until the next.
+"""
+import collections
+import gc
+import itertools
+import sys
+import threading
+
+sys.path.insert(0, sys.argv[1])
+import tensor  # noqa: E402
+
+GENERATION = int(sys.argv[2])
+NPU = 20
+addresses = itertools.count(0x124000400000, 0x1000)
+
+
+class Tensor(tensor.TensorBase):
+    pass
+
+
+class Parameter(Tensor):
+    pass
+
+
+class Optimizer:
+    __module__ = 'torch.optim.optimizer'
+
+    def __init__(self, params):
+        self.defaults = {'lr': 1}
+        self._hooks = collections.OrderedDict()
+        self.state = collections.defaultdict(dict)
+        self.param_groups = []
+        self.param_groups.append({'lr': 1, 'params': list(params), 'foreach': None})
+
+
+class Mixin:
+    pass
+
+
+class Adam(Mixin, Optimizer):
+    def __init__(self, params):
+        super().__init__(params)
+        self.more = 1
+
+
+class Other(Adam):
+    __slots__ = ('slot',)
+
+
+class Module:
+    __module__ = 'torch.nn.modules.module'
+
+    def __init__(self):
+        self.training = True
+        self._parameters = {}
+        self._buffers = collections.OrderedDict()
+        self._modules = {}
+
+
+class Impostor:
+    """Has the name alone."""
+
+
+Impostor.__name__ = 'Optimizer'
+
+
+def make(cls=Tensor, size=4096, device=NPU, index=0, grad=None, address=None):
+    a = next(addresses) if address is None else address
+    return cls(a, size, device, index, GENERATION, grad), a, size, index
+
+
+known = {}
+
+
+def say(kind, made):
+    t, a, size, index = made
+    known[a] = f'{kind} {a:x} {size} {index}'
+    return t
+
+
+def parameter(index=0, with_grad=True):
+    grad = say('gradient', make(size=512, index=index)) if with_grad else None
+    return say('weight', make(Parameter, 1024, index=index, grad=grad))
+
+
+def state(p, optimizer, index=0):
+    optimizer.state[p] = {'step': make(device=0)[0], 'exp_avg': say('optimizer_state', make(size=2048, index=index)),
+                          'exp_avg_sq': say('optimizer_state', make(size=2048, index=index)), 'none': None,
+                          'nested': {'list': [say('optimizer_state', make(index=index)), 3.5]}}
+
+
+def optimizer(cls, n, index=0):
+    params = [parameter(index, i % 3 > 0) for i in range(n)]
+    o = cls(params)
+    for p in params:
+        state(p, o, index)
+    return o
+
+
+kept = [optimizer(Adam, 5), optimizer(Adam, 300, 1)]
+kept[0].__dict__  # its values stand in a dict from here on
+kept.append(optimizer(Other, 2))
+kept[2].many = 1
+for i in range(60):  # more than what instances have room for themselves
+    setattr(kept[2], f'attribute{i}', i)
+m = Module()
+m._parameters['weight'] = parameter()
+m._parameters['bias'] = None
+m._buffers['running'] = say('buffer', make())
+kept.append(m)
+shared = say('weight', make(Parameter, 512))
+m._parameters['shared'] = shared
+kept[1].param_groups.append({'params': [shared], 'lr': 2})
+# Nobody's: not on the NPU, without memory, of a class that is no such.
+m._buffers['host'] = make(device=0)[0]
+m._buffers['meta'] = make(address=(1 << 64) - 1)[0]
+m._buffers['empty'] = make(address=0)[0]
+impostor = Impostor()
+impostor.param_groups = [{'params': [make()[0]]}]
+del kept[0].param_groups[0]['lr']  # a hole in the dict
+circle = []
+circle.append(circle)
+kept[0].state['circle'] = {'a': circle}
+gc.collect()
+
+
+def tell():
+    print('\n'.join(known.values()))
+    print('ready', flush=True)
+
+
+stop = threading.Event()
+
+
+def storm():
+    alive = collections.deque(maxlen=2000)
+    while not stop.is_set():
+        for _ in range(500):
+            alive.append([{}, [], set(), (lambda: 0)])
+        gc.collect(0)
+        gc.collect()
+
+
+tell()
+for line in sys.stdin:
+    if line.strip() == 'storm':
+        stop.clear()
+        threading.Thread(target=storm, daemon=True).start()
+    else:
+        stop.set()
+        kept.append(optimizer(Adam, 3))
+        o = kept.pop(1)
+        for a in [a for a, v in known.items() if v.endswith(' 1')]:
+            del known[a]
+        del o
+        kept.insert(1, optimizer(Adam, 10, 1))
+        m._parameters['late'] = parameter()
+        gc.collect()
+    tell()
