@@ -135,7 +135,7 @@ def tell():
     print('ready', flush=True)
 
 
-stop = threading.Event()
+stop, busy = threading.Event(), None
 
 
 def storm():
@@ -151,9 +151,12 @@ tell()
 for line in sys.stdin:
     if line.strip() == 'storm':
         stop.clear()
-        threading.Thread(target=storm, daemon=True).start()
+        busy = threading.Thread(target=storm, daemon=True)
+        busy.start()
     else:
         stop.set()
+        if busy:
+            busy.join()
         kept.append(optimizer(Adam, 3))
         o = kept.pop(1)
         for a in [a for a, v in known.items() if v.endswith(' 1')]:

@@ -141,6 +141,7 @@ class MovingTest(ObjectBase):
         whole, torn = 0, 0
         for _ in range(40):
             got, counts = r.ask('find')
+            self.assertIsNotNone(got, counts)
             self.assertEqual([x for x in got if x not in t.known], [])
             self.assertLess(counts['walk_us'], 5000000)
             whole += got == t.known

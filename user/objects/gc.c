@@ -56,17 +56,29 @@ static bool newer(struct heap *h, uint64_t at, const uint64_t *w)
 	return some > 0;
 }
 
-/* To 3.13: three, a pointer to the first of them, the frozen. */
-static bool older(struct heap *h, uint64_t at, const uint64_t *w)
+/*
+ * To 3.13: three, a pointer to the first of them, which is aligned, the frozen. That pointer
+ * tells so much that what the lists are may change meanwhile.
+ */
+static bool older(struct heap *h, uint64_t at, const uint64_t *w, uint64_t *frozen)
 {
-	return w[9] == at && list_at(h, at, w) >= 0 && list_at(h, at + GENERATION, w + 3) >= 0 &&
-	       list_at(h, at + 2 * GENERATION, w + 6) >= 0 && list_at(h, at + 80, w + 10) >= 0;
+	uint64_t pointer = (at + 3 * GENERATION + 7) & ~(uint64_t)7, first, f[2];
+	int i;
+
+	*frozen = pointer + 8;
+	if (heap__u64(h, pointer, &first) || first != at)
+		return false;
+	for (i = 0; i < 3; i++)
+		if (!is_link(w[3 * i]) || !is_link(w[3 * i + 1]))
+			return false;
+	/* Nobody but gc.freeze() changes this one. */
+	return !heap__read(h, *frozen, f, sizeof(f)) && list_at(h, *frozen, f) >= 0;
 }
 
 /* Lists in the memory from base on. */
 static int search(struct heap *h, uint64_t base, struct gc *g)
 {
-	uint64_t off, w[12];
+	uint64_t off, frozen, w[12];
 	unsigned int i;
 	bool old;
 	int err;
@@ -79,11 +91,16 @@ static int search(struct heap *h, uint64_t base, struct gc *g)
 		/* Most words are no such thing. */
 		if (!is_link(w[0]) || !is_link(w[1]))
 			continue;
-		old = older(h, base + off, w);
+		old = older(h, base + off, w, &frozen);
 		if (!old && !newer(h, base + off, w))
 			continue;
-		for (i = 0; i < LISTS && g->n < MT_ARRAY_SIZE(g->heads); i++)
-			g->heads[g->n++] = base + off + GENERATION * i + (old && i == 3 ? 8 : 0);
+		if (!old)
+			frozen = base + off + 3 * GENERATION;
+		if (g->n + LISTS > MT_ARRAY_SIZE(g->heads))
+			return -ENOENT;
+		for (i = 0; i < LISTS - 1; i++)
+			g->heads[g->n++] = base + off + GENERATION * i;
+		g->heads[g->n++] = frozen;
 		return 0;
 	}
 	return -ENOENT;
