@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Optimizers and modules that look like torch's: objects_py.py FOLDER GENERATION
+Optimizers and modules that look like torch's: objects_py.py FOLDER GENERATION [LIBRARY]
 
 FOLDER has the module tensor. Prints each tensor that has memory on the NPU, as "kind address bytes device",
-then "ready", and at each line on stdin changes something and prints all again. "storm" in place of a line:
-objects come and go, and collections run, until the next.
+then "ready", and at each line on stdin changes something and prints all again. In place of a line,
+"storm": objects come and go, and collections run, until the next; "block": a tensor lies where userfaultfd does not
+answer.
 """
 import collections
+import ctypes
+import fcntl
 import gc
 import itertools
+import mmap
+import os
+import struct
 import sys
 import threading
 
@@ -17,6 +23,8 @@ import tensor  # noqa: E402
 
 GENERATION = int(sys.argv[2])
 NPU = 20
+if len(sys.argv) > 3:  # one that makes it a job on an NPU
+    ctypes.CDLL(sys.argv[3])
 addresses = itertools.count(0x124000400000, 0x1000)
 
 
@@ -147,12 +155,28 @@ def storm():
         gc.collect()
 
 
+def block():
+    """A parameter whose structure is on a page that nobody serves."""
+    number = {'x86_64': 323, 'aarch64': 282}[os.uname().machine]
+    uffd = ctypes.CDLL(None).syscall(number, 0o2000000)
+    fcntl.ioctl(uffd, 0xc018aa3f, bytearray(struct.pack('QQQ', 0xaa, 0, 0)))  # UFFDIO_API
+    page = mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    at = ctypes.addressof(ctypes.c_char.from_buffer(page))
+    fcntl.ioctl(uffd, 0xc020aa00, bytearray(struct.pack('QQQQ', at, mmap.PAGESIZE, 1, 0)))  # UFFDIO_REGISTER
+    t = make(Parameter)[0]
+    kept.append((page, uffd))
+    m._parameters['blocked'] = t
+    ctypes.c_uint64.from_address(id(t) + (16 if GENERATION == 2 else 24)).value = at
+
+
 tell()
 for line in sys.stdin:
     if line.strip() == 'storm':
         stop.clear()
         busy = threading.Thread(target=storm, daemon=True)
         busy.start()
+    elif line.strip() == 'block':
+        block()
     else:
         stop.set()
         if busy:

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Objects read from outside equal those that the program has, on every CPython to be had."""
+import csv
+import glob
 import os
 import shutil
 import time
 
 import harness
-from harness import LiveTest, Process, built
+from harness import LiveTest, Process, built, sim
 from interpreters import SUITES, fetched, installed
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -22,13 +24,13 @@ def wait_for(condition, what):
 
 
 class Target(Process):
-    def __init__(self, test, argv, generation=1):
+    def __init__(self, test, argv, generation=1, *more):
         folder = test.path(test.number('modules'))
         os.mkdir(folder)
         shutil.copy(EXTENSION, folder)
         program = os.path.join(folder, 'objects_py.py')
         shutil.copy(os.path.join(HERE, 'objects_py.py'), program)
-        super().__init__(test, test.number('target'), [*argv, program, folder, str(generation)])
+        super().__init__(test, test.number('target'), [*argv, program, folder, str(generation), *more])
         self.told = 0
         self.known = self.next()
 
@@ -151,3 +153,72 @@ class MovingTest(ObjectBase):
         got, counts = r.ask('find')
         self.assertEqual((got, counts['torn']), (t.known, 0))
 
+
+
+class OwnersTest(ObjectBase):
+    """--owners of memtap record; the labels are held against a real torch in tests/real."""
+
+    def setUp(self):
+        if harness.why_not():
+            self.skipTest(harness.why_not())
+        super().setUp()
+
+    def target(self):
+        argv = installed(11) or installed(12) or installed(10)
+        if not argv:
+            self.skipTest('no CPython 3.10 to 3.12 here')
+        return Target(self, argv[0], 1, sim('cann/lib64/libms_tools_ext.so'))
+
+    def test_readings(self):
+        """Tensors without a block that was seen are told when they were met twice."""
+        t = self.target()
+        rec = self.record('-p', t.pid, '--owners=objects')
+        time.sleep(1.5)
+        r = rec.stop()
+        o = r.summary['owners']
+        self.assertEqual((o['processes'], o['optimizers'], o['modules']), (1, 3, 1), o)
+        self.assertEqual((o['failed'], o['cut'], o['stuck']), (0, False, False), o)
+        self.assertGreater(o['readings'], 3)
+        path = glob.glob(os.path.join(r.dir, 'dump', 'owners_*.csv'))[0]
+        with open(path) as f:
+            got = sorted(f"{x['Owner'].split('@')[2]} {int(x['Ptr']):x} {x['Size(byte)']} {x['Device Id']}" for x in csv.DictReader(f))
+        self.assertEqual(got, t.known)
+        self.assertEqual(o['preattach'], len(t.known))
+        self.assertEqual(os.stat(path).st_mode & 0o7777, 0o600)
+
+    def test_memory_that_does_not_answer(self):
+        """The thread that reads waits; the recording does not, and ends."""
+        t = self.target()
+        t.say('block')
+        job = self.job('--seconds', '60')
+        rec = self.record('-p', f'{t.pid},{job.pid_of_job}', '--owners=objects')
+        time.sleep(1.5)
+        began = time.monotonic()
+        r = rec.stop()
+        self.assertLess(time.monotonic() - began, 15)
+        self.assertIn(f'the memory of pid {t.pid} does not answer', r.stderr)
+        self.assertGreater(len(r.rows), 100)
+        self.assertIsNone(t.p.poll())
+        t.say()
+
+    def test_targets_without_python(self):
+        job = self.job('--seconds', '60')
+        rec = self.record('-p', job.pid_of_job, '--owners=objects')
+        time.sleep(0.7)
+        r = rec.stop()
+        self.assertIn('0 optimizers and 0 modules in 0 processes', r.stderr)
+        self.assertNotIn('warning', r.stderr)
+        self.assertEqual(glob.glob(os.path.join(r.dir, 'dump', 'owners_*')), [])
+
+    def test_option(self):
+        self.assertIn('--owners WHERE', self.run_memtap('record', '--help').stdout)
+        done = self.run_memtap('record', '--owners=stacks', '-p', '1')
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--owners: 'stacks' is not valid; it takes objects or none", done.stderr)
+        top = os.path.join(HERE, '..', '..')
+        with open(os.path.join(top, 'scripts', 'completion', 'memtap.bash')) as f:
+            completion = f.read()
+        self.assertIn(' --owners ', completion)
+        self.assertIn("--owners) mapfile -t COMPREPLY < <(compgen -W 'objects none'", completion)
+        with open(os.path.join(top, 'man', 'memtap-record.8')) as f:
+            self.assertIn('.SH OWNERS', f.read())

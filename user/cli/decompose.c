@@ -154,6 +154,7 @@ static int on_owner(void *ctx, const struct in_owner *w)
 				 .device = w->device,
 				 .event = ROW_MALLOC,
 				 .type = (uint8_t)w->type,
+				 .pool = (uint8_t)w->type,
 				 .alloc = w->alloc,
 				 .ptr = w->ptr,
 				 .size = w->size,

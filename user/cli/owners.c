@@ -16,7 +16,7 @@
 
 #define LAST_MS 1500 /* for a reading at the stop */
 #define MAX_EARLIER (1u << 20) /* blocks of before the attach that are remembered */
-#define MAX_LOOKED 64 /* times that all blocks are looked at for one reading */
+#define MAX_LOOKED (4u << 20) /* blocks that are looked at for one reading, some 50 ms */
 #define ROUND 512 /* bytes, what the allocator rounds to */
 
 struct owners {
@@ -113,10 +113,9 @@ static void tell_earlier(struct session *s, const struct reading *g, const struc
 	}
 }
 
-/* The block of a tensor. *looked: how many times all blocks were looked at. */
+/* The block of a tensor. *left: how many times all blocks may still be looked at. */
 static int block_of(struct session *s, const struct model_owned *m, const struct reading *g,
-		    const struct object_storage *o, unsigned int *looked,
-		    struct model_owned_block *b)
+		    const struct object_storage *o, uint64_t *left, struct model_owned_block *b)
 {
 	int err = model__owned(s->model, m, false, b);
 	const uint64_t *v;
@@ -129,8 +128,9 @@ static int block_of(struct session *s, const struct model_owned *m, const struct
 	v = hmap__get(&s->owners->earlier, key_of(g, o));
 	if (v && *v & 0xff)
 		return -ENOENT; /* told before as one that was not seen */
-	if (++*looked > MAX_LOOKED)
-		return -EAGAIN;
+	if (!*left)
+		return -EAGAIN; /* with a later reading */
+	--*left;
 	return model__owned(s->model, m, true, b);
 }
 
@@ -138,11 +138,14 @@ static int block_of(struct session *s, const struct model_owned *m, const struct
 static void apply(struct session *s, const struct reading *g)
 {
 	struct model_owned_block b;
-	unsigned int looked = 0;
+	struct model_counts counts;
 	size_t i, next;
+	uint64_t left;
 	uint8_t kind;
 	int err;
 
+	model__counts(s->model, &counts);
+	left = MAX_LOOKED / (counts.live_blocks + 1) + 16;
 	for (i = 0; i < g->n; i = next) {
 		const struct object_storage *o = &g->v[i];
 		const struct model_owned m = { .tgid = (uint32_t)g->pid,
@@ -152,7 +155,7 @@ static void apply(struct session *s, const struct reading *g)
 					       .t0 = g->t0 };
 
 		next = i + 1;
-		err = block_of(s, &m, g, o, &looked, &b);
+		err = block_of(s, &m, g, o, &left, &b);
 		if (err == -ENOENT)
 			tell_earlier(s, g, o);
 		if (err)
