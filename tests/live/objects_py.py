@@ -83,6 +83,26 @@ def make(cls=Tensor, size=4096, device=NPU, index=0, grad=None, address=None):
     return cls(a, size, device, index, GENERATION, grad), a, size, index
 
 
+class Wrapper(Tensor):
+    """As DTensor: without memory, around a tensor that has some."""
+    __slots__ = ('_local_tensor', '_spec', '_unset')
+
+    def __new__(cls, inner, grad=None):
+        t = super().__new__(cls, (1 << 64) - 1, 0, NPU, 0, GENERATION, grad)
+        t._local_tensor, t._spec = inner, 'spec'
+        return t
+
+
+class Around(Tensor):
+    """The same, as an attribute."""
+
+    def __new__(cls, inner):
+        t = super().__new__(cls, 0, 0, NPU, 0, GENERATION)
+        t.inner = [], inner
+        t.inner = inner
+        return t
+
+
 known = {}
 
 
@@ -125,6 +145,12 @@ kept.append(m)
 shared = say('weight', make(Parameter, 512))
 m._parameters['shared'] = shared
 kept[1].param_groups.append({'params': [shared], 'lr': 2})
+wrapped = Wrapper(say('gradient', make(size=512)))
+m._parameters['wrapped'] = Wrapper(say('weight', make(size=1024)), wrapped)
+m._parameters['around'] = Around(Wrapper(say('weight', make(size=1536))))
+m._parameters['deep'] = Around(Around(Around(make()[0])))  # deeper than is looked
+m._parameters['megatron'] = say('weight', make(Parameter))
+m._parameters['megatron'].main_grad = say('gradient', make(size=4096))
 # Nobody's: not on the NPU, without memory, of a class that is no such.
 m._buffers['host'] = make(device=0)[0]
 m._buffers['meta'] = make(address=(1 << 64) - 1)[0]

@@ -84,6 +84,8 @@ int value__get(struct heap *h, uint64_t dict, const char *key, uint64_t *value);
 int value__attr(struct heap *h, uint64_t obj, const char *name, uint64_t *value);
 /* All of them. */
 int value__each_attr(struct heap *h, uint64_t obj, value_pair_fn fn, void *ctx);
+/* The slots of an instance (__slots__): those of its class itself. */
+int value__each_slot(struct heap *h, uint64_t obj, value_item_fn fn, void *ctx);
 /* Is this str object the text? */
 bool value__is_text(struct heap *h, uint64_t str, const char *text);
 
@@ -120,6 +122,8 @@ struct tensor {
 
 /* A tensor's Python object. 0 or -errno (-EINVAL: none). */
 int tensor__read(struct heap *h, struct tensor_layout *l, uint64_t obj, struct tensor *t);
+/* Its Python object; 0: it has none. */
+uint64_t tensor__object(struct heap *h, const struct tensor_layout *l, const struct tensor *t);
 /* Its gradient; -ENOENT: it has none. */
 int tensor__grad(struct heap *h, const struct tensor_layout *l, const struct tensor *t,
 		 struct tensor *grad);
@@ -134,7 +138,7 @@ struct module_reader {
 	int (*storage)(void *ctx, const struct object_storage *s);
 	void *ctx;
 	uint64_t tensors;
-	unsigned int depth;
+	unsigned int depth, wrappers; /* what is nested */
 	enum object_kind kind; /* of what is looked at */
 };
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #define MAX_DEPTH 4 /* of what is nested in optimizer.state */
+#define MAX_WRAPPERS 2 /* tensors around tensors */
 
 /* What the target changes while we look is not an error: the others count. */
 static int soft(int err)
@@ -31,19 +32,75 @@ static bool is_tensor(struct module_reader *r, uint64_t obj)
 	       types__kind(r->types, r->h, type) & KIND_TENSOR;
 }
 
+static int tensor(struct module_reader *r, uint64_t obj, enum object_kind kind);
+
+struct inner {
+	struct module_reader *r;
+	enum object_kind kind;
+};
+
+static int on_inner(void *ctx, uint64_t item)
+{
+	const struct inner *i = ctx;
+
+	return is_tensor(i->r, item) ? tensor(i->r, item, i->kind) : 0;
+}
+
+static int on_inner_attr(void *ctx, uint64_t key, uint64_t item)
+{
+	(void)key;
+	return on_inner(ctx, item);
+}
+
+/* A class of its own around tensors (DTensor and its like), which has no memory itself. */
+static int wrapper(struct module_reader *r, uint64_t obj, enum object_kind kind)
+{
+	struct inner i = { r, kind };
+	int err;
+
+	if (r->wrappers >= MAX_WRAPPERS)
+		return 0;
+	r->wrappers++;
+	err = soft(value__each_slot(r->h, obj, on_inner, &i));
+	if (!err)
+		err = soft(value__each_attr(r->h, obj, on_inner_attr, &i));
+	r->wrappers--;
+	return err;
+}
+
+/* What a tensor is; without memory, what it is wrapped around. obj: 0, or its Python object. */
+static int any(struct module_reader *r, const struct tensor *t, uint64_t obj, enum object_kind kind)
+{
+	if (t->storage && t->is.addr)
+		return put(r, t, kind);
+	return obj ? wrapper(r, obj, kind) : 0;
+}
+
+static int gradient(struct module_reader *r, const struct tensor *t, uint64_t obj)
+{
+	struct tensor grad;
+	uint64_t other;
+	int err = tensor__grad(r->h, r->layout, t, &grad);
+
+	if (!err)
+		err = any(r, &grad, tensor__object(r->h, r->layout, &grad), OBJECT_GRADIENT);
+	err = soft(err);
+	/* Where trainers with buffers of their own have it (Megatron). */
+	if (!err && !value__attr(r->h, obj, "main_grad", &other) && is_tensor(r, other))
+		err = tensor(r, other, OBJECT_GRADIENT);
+	return err;
+}
+
 /* A tensor; of a weight its gradient too. */
 static int tensor(struct module_reader *r, uint64_t obj, enum object_kind kind)
 {
-	struct tensor t, grad;
+	struct tensor t;
 	int err = tensor__read(r->h, r->layout, obj, &t);
 
-	if (!err && t.storage)
-		err = put(r, &t, kind);
-	if (!err && kind == OBJECT_WEIGHT) {
-		err = tensor__grad(r->h, r->layout, &t, &grad);
-		if (!err)
-			err = put(r, &grad, OBJECT_GRADIENT);
-	}
+	if (!err)
+		err = any(r, &t, obj, kind);
+	if (!err && kind == OBJECT_WEIGHT)
+		err = gradient(r, &t, obj);
 	return soft(err);
 }
 

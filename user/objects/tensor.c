@@ -81,6 +81,16 @@ int tensor__read(struct heap *h, struct tensor_layout *l, uint64_t obj, struct t
 	return err ? err : read_storage(h, l, t);
 }
 
+uint64_t tensor__object(struct heap *h, const struct tensor_layout *l, const struct tensor *t)
+{
+	uint64_t obj;
+
+	if (heap__u64(h, t->impl + l->pyobj, &obj))
+		return 0;
+	obj &= ~(uint64_t)1;
+	return heap__is_pointer(obj) ? obj : 0;
+}
+
 int tensor__grad(struct heap *h, const struct tensor_layout *l, const struct tensor *t,
 		 struct tensor *grad)
 {
@@ -110,6 +120,8 @@ int tensor__grad(struct heap *h, const struct tensor_layout *l, const struct ten
 		err = -EINVAL;
 	if (!err)
 		err = read_storage(h, l, grad);
-	/* What is not defined is a structure of its own, without memory. */
-	return err ? err : grad->storage ? 0 : -ENOENT;
+	/* What is not defined is a structure of its own, without memory and object. */
+	if (!err && !grad->storage && !tensor__object(h, l, grad))
+		err = -ENOENT;
+	return err;
 }

@@ -216,6 +216,52 @@ int value__each_attr(struct heap *h, uint64_t obj, value_pair_fn fn, void *ctx)
 	return dict ? value__each_pair(h, dict, fn, ctx) : -ENOENT;
 }
 
+/* ---- slots ---- */
+
+/* PyMemberDescrObject: its description; of that the type, the offset. */
+#define DESCR_MEMBER 40
+#define MEMBER_TYPE 8
+#define MEMBER_OFFSET 16
+#define MEMBER_OBJECT_EX 16 /* Py_T_OBJECT_EX: what __slots__ makes */
+#define TP_DICT 264
+
+struct slots {
+	struct heap *h;
+	uint64_t obj;
+	value_item_fn fn;
+	void *ctx;
+};
+
+static int on_descriptor(void *ctx, uint64_t key, uint64_t descriptor)
+{
+	const struct slots *s = ctx;
+	uint64_t member, type, off, value;
+	char name[32];
+
+	(void)key;
+	if (py_object__type(&s->h->mem, &s->h->layout, descriptor, name, sizeof(name)) ||
+	    strcmp(name, "member_descriptor") != 0 ||
+	    heap__u64(s->h, descriptor + DESCR_MEMBER, &member) || !heap__is_pointer(member) ||
+	    heap__u64(s->h, member + MEMBER_TYPE, &type) || (int)type != MEMBER_OBJECT_EX ||
+	    heap__u64(s->h, member + MEMBER_OFFSET, &off) || off < 16 || off > 1 << 20 ||
+	    heap__u64(s->h, s->obj + off, &value) || !value)
+		return 0;
+	return s->fn(s->ctx, value);
+}
+
+int value__each_slot(struct heap *h, uint64_t obj, value_item_fn fn, void *ctx)
+{
+	struct slots s = { h, obj, fn, ctx };
+	uint64_t type, flags, dict;
+	int err = type__of(h, obj, &type, &flags);
+
+	if (!err && !(flags & TYPE_HEAP))
+		err = -ENOENT;
+	if (!err)
+		err = heap__u64(h, type + TP_DICT, &dict);
+	return err ? err : value__each_pair(h, dict, on_descriptor, &s);
+}
+
 /* ---- by name ---- */
 
 bool value__is_text(struct heap *h, uint64_t str, const char *text)
