@@ -4,10 +4,11 @@ A model trained with an optimizer: owners.py MODEL OPTIMIZER [STEPS] [SECONDS] [
 
 The memory of its parameters, their gradients and the optimizer's state at the end of each step stands
 in the account ('steps': when, then kind, address, bytes of each), and SECONDS go by before the next.
-MODEL: mlp, cnn, transformer, checkpoint. OPTIMIZER: sgd, adam, adamw, each with -foreach, -fused; npu
+MODEL: mlp, cnn, transformer, checkpoint, fsdp (sharded: parameters are DTensors). OPTIMIZER: sgd, adam, adamw, each with -foreach, -fused; npu
 (torch_npu's own, which puts all parameters into one piece of memory); none (only forward).
 late: the model is made before READY, so that its weights are older than the attach.
 """
+import os
 import sys
 import time
 
@@ -57,6 +58,18 @@ def make():
     return nn.Sequential(*[Block(128) for _ in range(3)]), (2, 32, 128)
 
 
+def shard(whole):
+    """FSDP2 on a group of one."""
+    from torch.distributed._composable.fsdp import fully_shard
+    from torch.distributed.device_mesh import init_device_mesh
+    store = f'{os.environ["REAL_OUT"]}.store.{os.getpid()}'
+    torch.distributed.init_process_group('hccl', init_method=f'file://{store}', rank=0, world_size=1)
+    mesh = init_device_mesh('npu', (1,))
+    for part in whole:
+        fully_shard(part, mesh=mesh)
+    fully_shard(whole, mesh=mesh)
+
+
 def optimize(parameters):
     name, _, how = OPTIMIZER.partition('-')
     kinds = {'sgd': (torch.optim.SGD, {'lr': 1e-3, 'momentum': 0.9}), 'adam': (torch.optim.Adam, {}), 'adamw': (torch.optim.AdamW, {})}
@@ -71,7 +84,7 @@ def optimize(parameters):
 
 def memory(kind, tensor):
     if tensor is not None and tensor.device.type == 'npu':
-        s = tensor.untyped_storage()
+        s = getattr(tensor, '_local_tensor', tensor).untyped_storage()
         yield [kind, s.data_ptr(), s.nbytes()]
 
 
@@ -92,6 +105,8 @@ if LATE:
     model = model.npu()
 A.ready()
 model = model.npu()
+if MODEL == 'fsdp':
+    shard(model)
 optimizer = optimize(model.parameters())
 A.data['steps'] = []
 for i in range(STEPS):
@@ -110,3 +125,5 @@ del x
 s = A.stats()
 print('owners', MODEL, OPTIMIZER, STEPS, len(A.data['steps'][-1][1]), s['allocated'])
 A.done()
+if MODEL == 'fsdp':  # its group would wait for others
+    os._exit(0)
