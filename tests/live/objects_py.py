@@ -4,7 +4,7 @@ Optimizers and modules that look like torch's: objects_py.py FOLDER GENERATION [
 
 FOLDER has the module tensor. Prints each tensor that has memory on the NPU, as "kind address bytes device",
 then "ready", and at each line on stdin changes something and prints all again. In place of a line,
-"storm": objects come and go, and collections run, until the next; "block": a tensor lies where userfaultfd does not
+"storm": objects come and go, and collections run, until the next; "step": it goes by; "block": a tensor lies where userfaultfd does not
 answer.
 """
 import collections
@@ -24,7 +24,7 @@ import tensor  # noqa: E402
 GENERATION = int(sys.argv[2])
 NPU = 20
 if len(sys.argv) > 3:  # one that makes it a job on an NPU
-    ctypes.CDLL(sys.argv[3])
+    library = ctypes.CDLL(sys.argv[3])
 addresses = itertools.count(0x124000400000, 0x1000)
 
 
@@ -201,6 +201,8 @@ for line in sys.stdin:
         stop.clear()
         busy = threading.Thread(target=storm, daemon=True)
         busy.start()
+    elif line.strip() == 'step':
+        library.mstxRangeEnd(ctypes.c_uint64(library.mstxRangeStartA(b'step start', None)))
     elif line.strip() == 'block':
         block()
     else:

@@ -186,6 +186,17 @@ class OwnersTest(ObjectBase):
         self.assertEqual(o['preattach'], len(t.known))
         self.assertEqual(os.stat(path).st_mode & 0o7777, 0o600)
 
+    def test_ends_of_steps(self):
+        """A reading at the end of each step, beside the first and the last."""
+        t = self.target()
+        rec = self.record('-p', t.pid, '--owners=objects', env={'MEMTAP_READ_PAUSE_MS': 600000})
+        time.sleep(1)
+        for _ in range(5):
+            t.say('step')
+            time.sleep(0.3)
+        r = rec.stop()
+        self.assertEqual(r.summary['owners']['readings'], 7, r.summary['owners'])
+
     def test_memory_that_does_not_answer(self):
         """The thread that reads waits; the recording does not, and ends."""
         t = self.target()

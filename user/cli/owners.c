@@ -64,6 +64,13 @@ void owners__process(struct session *s, pid_t pid, uint32_t start)
 		readings__process(s->owners->readings, pid, start);
 }
 
+void owners__range_ended(void *ctx, uint32_t tgid)
+{
+	const struct session *s = ctx;
+
+	readings__soon(s->owners->readings, (pid_t)tgid);
+}
+
 static struct hkey key_of(const struct reading *g, const struct object_storage *o)
 {
 	return (struct hkey){ o->addr, (uint64_t)g->start << 32 | (uint32_t)g->pid };

@@ -14,6 +14,8 @@ struct session;
 int owners__open(struct session *s);
 /* A process is a target, or has a new program. */
 void owners__process(struct session *s, pid_t pid, uint32_t start);
+/* A range of its has ended, a step perhaps: a reading tells most now. Of any thread. */
+void owners__range_ended(void *ctx, uint32_t tgid);
 /* All events before this boot time were given to the model: readings of before are put to blocks.
  */
 void owners__upto(struct session *s, uint64_t time);

@@ -103,7 +103,10 @@ static int setup(struct session *s)
 				 .cgroup = s->opts.cgroup != NULL,
 				 .stacks = s->opts.stacks.c || s->opts.stacks.python };
 	struct prober_opts pr = { .classes = classes(&s->opts) };
-	struct drain_opts dr = { .window_ns = WINDOW_NS, .early = po.stacks };
+	struct drain_opts dr = { .window_ns = WINDOW_NS,
+				 .early = po.stacks,
+				 .range_ended = s->opts.objects ? owners__range_ended : NULL,
+				 .ctx = s };
 	struct model_ops ops = { on_row, on_describe, on_ended };
 	struct out_opts oo = { .dir = s->opts.dir,
 			       .vendor = s->opts.vendor,

@@ -16,7 +16,9 @@
 
 #define MS 1000000ULL
 #define SHARE 20 /* one part of so many of the time */
-#define READ_PAUSE (20 * MS)
+#define READ_PAUSE 20 /* ms */
+#define SOON_SHARE 5
+#define SOON_PAUSE (2 * MS)
 #define FIND_PAUSE (1000 * MS)
 #define OPEN_PAUSE (100 * MS)
 #define OPEN_PAUSE_MAX (1000 * MS)
@@ -35,6 +37,8 @@ struct proc {
 	uint32_t start;
 	struct objects *o;
 	uint64_t due, find_due, pause;
+	uint64_t soonest; /* not before, also when asked for */
+	bool soon;
 	uint64_t generation; /* of the last request that it was read for */
 	struct objects_counts counts; /* the thread's */
 	struct objects_counts shown; /* the same, under the lock */
@@ -52,6 +56,7 @@ struct readings {
 	struct proc *busy; /* that the thread is at, without the lock */
 	uint64_t busy_since;
 	uint64_t generation;
+	uint64_t read_pause;
 	struct reading *first, **end;
 	size_t waiting;
 	struct readings_counts counts;
@@ -113,7 +118,8 @@ static int open_objects(struct proc *p)
 }
 
 /* NULL: nothing to tell. *searched: also whether there is something new. */
-static struct reading *look(struct proc *p, bool whole, bool *searched, int *err)
+static struct reading *look(struct proc *p, bool whole, uint64_t read_pause, bool *searched,
+			    int *err)
 {
 	struct reading *g;
 	uint32_t start;
@@ -141,7 +147,8 @@ static struct reading *look(struct proc *p, bool whole, bool *searched, int *err
 	*err = objects__read(p->o, READ_LIMIT_MS, &g->v, &g->n);
 	g->t1 = clock__boot();
 	objects__counts(p->o, &p->counts);
-	p->due = after(p->counts.read_ns, SHARE, READ_PAUSE);
+	p->due = after(p->counts.read_ns, SHARE, read_pause);
+	p->soonest = after(p->counts.read_ns, SOON_SHARE, SOON_PAUSE);
 	if (!*err)
 		return g;
 	reading__free(g);
@@ -224,10 +231,13 @@ static void work(struct readings *r, struct proc *p)
 	r->busy = p;
 	r->busy_since = t0;
 	pthread_mutex_unlock(&r->lock);
-	g = look(p, whole, &searched, &err);
+	g = look(p, whole, r->read_pause, &searched, &err);
 	pthread_mutex_lock(&r->lock);
 	r->busy = NULL;
 	p->generation = generation;
+	if (p->soon && g)
+		p->due = MT_MIN(p->due, p->soonest);
+	p->soon = false;
 	p->shown = p->counts;
 	r->counts.ns += clock__boot() - t0;
 	r->counts.searches += searched;
@@ -240,7 +250,7 @@ static void work(struct readings *r, struct proc *p)
 			p->gone = true;
 		else if (p->counts.optimizers || p->counts.modules)
 			r->counts.failed++;
-		p->due = MT_MAX(p->due, clock__boot() + READ_PAUSE);
+		p->due = MT_MAX(p->due, clock__boot() + READ_PAUSE * MS);
 	}
 	pthread_cond_broadcast(&r->done);
 }
@@ -268,12 +278,15 @@ static void *run(void *arg)
 
 int readings__new(struct readings **out)
 {
+	const char *pause = getenv(
+		"MEMTAP_READ_PAUSE_MS"); /* tests: shows what else makes it read */
 	struct readings *r = calloc(1, sizeof(*r));
 	pthread_condattr_t attr;
 	int err;
 
 	if (!r)
 		return -ENOMEM;
+	r->read_pause = (pause ? strtoull(pause, NULL, 10) : READ_PAUSE) * MS;
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_mutex_init(&r->lock, NULL);
@@ -320,6 +333,26 @@ void readings__process(struct readings *r, pid_t pid, uint32_t start)
 	pthread_cond_signal(&r->wake);
 	pthread_mutex_unlock(&r->lock);
 	free(p);
+}
+
+void readings__soon(struct readings *r, pid_t pid)
+{
+	size_t i;
+
+	pthread_mutex_lock(&r->lock);
+	for (i = 0; i < r->n; i++) {
+		struct proc *p = r->procs[i];
+
+		/* Before the first reading nothing is known to be read. */
+		if (p->pid != pid || !p->soonest)
+			continue;
+		if (p == r->busy)
+			p->soon = true;
+		else
+			p->due = MT_MIN(p->due, p->soonest);
+		pthread_cond_signal(&r->wake);
+	}
+	pthread_mutex_unlock(&r->lock);
 }
 
 struct reading *readings__take(struct readings *r)
