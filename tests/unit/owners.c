@@ -12,7 +12,8 @@ static struct out_owner owner(uint64_t ptr, uint64_t id, const char *text)
 				   .allocation_id = id,
 				   .size = 512,
 				   .time = 1234,
-				   .owner = text };
+				   .owner = text,
+				   .confidence = 1 };
 }
 
 /* A block of 100 and one of 200, of which the first is a weight. */

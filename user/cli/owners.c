@@ -86,7 +86,8 @@ static void tell(struct session *s, const struct reading *g, const struct model_
 				     .allocation_id = b->allocation_id,
 				     .size = b->size,
 				     .time = g->t1 + (uint64_t)s->boot_to_real,
-				     .owner = owner_text(s, kind) };
+				     .owner = owner_text(s, kind),
+				     .confidence = 1 };
 
 	/* A failure is said there, once, and ends the recording with the next row. */
 	out__owner(s->out, &w);

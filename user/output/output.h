@@ -53,7 +53,8 @@ struct out_owner {
 	uint64_t ptr, allocation_id; /* 0: of before the attach */
 	int64_t size;
 	uint64_t time; /* of the reading; ns since the epoch */
-	const char *owner; /* static text, like PTA@model@weight */
+	const char *owner; /* like PTA@model@weight; of out__owner static text */
+	double confidence;
 };
 int out__owner(struct out *o, const struct out_owner *w);
 /* Hand everything buffered to the kernel (write, commit). Called each 50 ms or so. */

@@ -37,7 +37,7 @@ int owners__create(struct sink *s, struct outdir *dir, const char *ts)
 int owners__row(struct sink *s, const struct out_owner *w)
 {
 	size_t n = strlen(w->owner);
-	char *p = sink__room(s, 256 + n);
+	char *p = sink__room(s, 288 + n);
 
 	if (!p)
 		return s->err;
@@ -57,7 +57,9 @@ int owners__row(struct sink *s, const struct out_owner *w)
 	p = put_u64(p, w->time);
 	*p++ = ',';
 	p = put_mem(p, w->owner, n);
-	p = PUT_LIT(p, ",1.00\n");
+	*p++ = ',';
+	p += snprintf(p, 32, "%.2f", w->confidence);
+	*p++ = '\n';
 	sink__commit(s, p);
 	return s->err;
 }
