@@ -186,6 +186,20 @@ class OwnersTest(ObjectBase):
         self.assertEqual(o['preattach'], len(t.known))
         self.assertEqual(os.stat(path).st_mode & 0o7777, 0o600)
 
+    def test_forked(self):
+        """A child has the objects of its parent, not their memory: nothing is told of it."""
+        t = self.target()
+        t.say('fork')
+        rec = self.record('-p', t.pid, '--owners=objects')
+        t.say('fork')
+        time.sleep(2)
+        r = rec.stop()
+        o = r.summary['owners']
+        self.assertEqual((o['processes'], o['preattach']), (1, len(t.known)), o)
+        self.assertEqual(len([x for x in r.rows if x['type'] == 'START_TRACE']), 3)
+        with open(glob.glob(os.path.join(r.dir, 'dump', 'owners_*.csv'))[0]) as f:
+            self.assertEqual({x['Process Id'] for x in csv.DictReader(f)}, {str(t.pid)})
+
     def test_ends_of_steps(self):
         """A reading at the end of each step, beside the first and the last."""
         t = self.target()

@@ -27,6 +27,11 @@ struct owners {
 	 * what. They are told when they are met a second time: what was freed meanwhile is gone.
 	 */
 	struct hmap earlier;
+	/*
+	 * Processes that were met, and of them those whose parent was met too: a child has copies
+	 * of all objects of its parent, and none of their memory. It is read when it allocates.
+	 */
+	struct hmap met, children; /* pid -> start */
 	uint64_t told[OBJECT_KINDS], told_earlier;
 	uint64_t over; /* not remembered: too many */
 };
@@ -60,8 +65,30 @@ int owners__open(struct session *s)
 
 void owners__process(struct session *s, pid_t pid, uint32_t start)
 {
-	if (s->owners)
-		readings__process(s->owners->readings, pid, start);
+	struct owners *w = s->owners;
+	uint64_t *v;
+	pid_t parent;
+
+	if (!w)
+		return;
+	hmap__put(&w->met, (struct hkey){ (uint64_t)pid, 0 }, NULL);
+	if (!proc__parent(pid, &parent) &&
+	    hmap__get(&w->met, (struct hkey){ (uint64_t)parent, 0 })) {
+		v = hmap__put(&w->children, (struct hkey){ (uint64_t)pid, 0 }, NULL);
+		if (v)
+			*v = start;
+		return;
+	}
+	readings__process(w->readings, pid, start);
+}
+
+void owners__row(struct session *s, const struct row *r)
+{
+	uint64_t start;
+
+	if (s->owners && s->owners->children.n && r->type == ROW_PTA &&
+	    hmap__del(&s->owners->children, (struct hkey){ r->pid, 0 }, &start))
+		readings__process(s->owners->readings, (pid_t)r->pid, (uint32_t)start);
 }
 
 void owners__range_ended(void *ctx, uint32_t tgid)
@@ -259,6 +286,8 @@ void owners__free(struct session *s)
 	readings__free(s->owners->readings);
 	reading__free(s->owners->next);
 	hmap__free(&s->owners->earlier);
+	hmap__free(&s->owners->met);
+	hmap__free(&s->owners->children);
 	free(s->owners);
 	s->owners = NULL;
 }

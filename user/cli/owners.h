@@ -8,12 +8,15 @@
 #include <sys/types.h>
 
 struct cJSON;
+struct row;
 struct session;
 
 /* Where they are asked for (opts.objects). 0 or -errno, said. Without, all of these do nothing. */
 int owners__open(struct session *s);
 /* A process is a target, or has a new program. */
 void owners__process(struct session *s, pid_t pid, uint32_t start);
+/* A row: a child that allocates is read from then on. */
+void owners__row(struct session *s, const struct row *r);
 /* A range of its has ended, a step perhaps: a reading tells most now. Of any thread. */
 void owners__range_ended(void *ctx, uint32_t tgid);
 /* All events before this boot time were given to the model: readings of before are put to blocks.

@@ -28,6 +28,7 @@ static void on_row(void *ctx, const struct row *r)
 	int err = out__row(s->out, r);
 
 	session__tell_range(r);
+	owners__row(s, r);
 	if (err && !s->write_err) {
 		s->write_err = err;
 		pr_err("writing to %s: %s; the capture stops, what is written stays (memtap "

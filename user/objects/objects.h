@@ -81,7 +81,8 @@ struct readings;
 struct readings_counts {
 	uint64_t readings, searches; /* done */
 	uint64_t ns; /* time they took, all together */
-	uint64_t failed; /* that came to nothing, of processes where some had not */
+	uint64_t failed; /* that came to nothing, of processes where some had not; or that nobody
+			    took */
 	size_t processes; /* with an optimizer or a module */
 	size_t optimizers, modules; /* of all, at the last search of each */
 	bool cut, stuck; /* stuck: its memory did not answer within the time */

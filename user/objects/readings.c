@@ -43,6 +43,7 @@ struct proc {
 	struct objects_counts counts; /* the thread's */
 	struct objects_counts shown; /* the same, under the lock */
 	unsigned int fruitless; /* searches */
+	unsigned int active; /* processes that share the time */
 	bool gone, never; /* never: its objects cannot be read */
 };
 
@@ -70,9 +71,10 @@ void reading__free(struct reading *g)
 	free(g);
 }
 
-static uint64_t after(uint64_t took, unsigned int share, uint64_t least)
+/* When it may come again that took so long: of all processes together a share of the time. */
+static uint64_t after(const struct proc *p, uint64_t took, unsigned int share, uint64_t least)
 {
-	return clock__boot() + MT_MAX(took * (share - 1), least);
+	return clock__boot() + MT_MAX(took * (share * MT_MAX(p->active, 1u) - 1), least);
 }
 
 /* A time so far from now. */
@@ -94,9 +96,9 @@ static int find(struct proc *p)
 	if (p->counts.optimizers)
 		p->fruitless = EARLY_SEARCHES;
 	if (p->fruitless++ < EARLY_SEARCHES)
-		p->find_due = after(p->counts.walk_ns, EARLY_SHARE, EARLY_PAUSE);
+		p->find_due = after(p, p->counts.walk_ns, EARLY_SHARE, EARLY_PAUSE);
 	else
-		p->find_due = after(p->counts.walk_ns, SHARE, FIND_PAUSE);
+		p->find_due = after(p, p->counts.walk_ns, SHARE, FIND_PAUSE);
 	return err == -ETIME ? 0 : err;
 }
 
@@ -147,8 +149,8 @@ static struct reading *look(struct proc *p, bool whole, uint64_t read_pause, boo
 	*err = objects__read(p->o, READ_LIMIT_MS, &g->v, &g->n);
 	g->t1 = clock__boot();
 	objects__counts(p->o, &p->counts);
-	p->due = after(p->counts.read_ns, SHARE, read_pause);
-	p->soonest = after(p->counts.read_ns, SOON_SHARE, SOON_PAUSE);
+	p->due = after(p, p->counts.read_ns, SHARE, read_pause);
+	p->soonest = after(p, p->counts.read_ns, SOON_SHARE, SOON_PAUSE);
 	if (!*err)
 		return g;
 	reading__free(g);
@@ -213,6 +215,7 @@ static void hand_out(struct readings *r, struct reading *g)
 		r->first = old->next;
 		reading__free(old);
 		r->waiting--;
+		r->counts.failed++;
 	}
 	if (!r->first)
 		r->end = &r->first;
@@ -226,8 +229,12 @@ static void work(struct readings *r, struct proc *p)
 	uint64_t generation = r->generation, t0 = clock__boot();
 	bool whole = asked(r, p), searched;
 	struct reading *g;
+	size_t i;
 	int err;
 
+	p->active = 0;
+	for (i = 0; i < r->n; i++)
+		p->active += r->procs[i]->o != NULL;
 	r->busy = p;
 	r->busy_since = t0;
 	pthread_mutex_unlock(&r->lock);

@@ -109,10 +109,10 @@ int copy__owner(struct copy *c, const struct in_owner *w)
 				     .time = w->time,
 				     .owner = w->owner,
 				     .confidence = w->confidence };
-	int err = c->owners.fd < 0 ? owners__create(&c->owners, &c->dir, c->ts) : 0;
+	int err = c->owners.fd < 0 ? owners_file__create(&c->owners, &c->dir, c->ts) : 0;
 
 	if (!err)
-		err = owners__row(&c->owners, &o);
+		err = owners_file__row(&c->owners, &o);
 	if (err && !c->err)
 		pr_err("%s: the owners beside it cannot be written: %s", c->path, strerror(-err));
 	return c->err = c->err ? c->err : err;

@@ -217,8 +217,8 @@ uint64_t dump__position(const struct dump *d);
 /* ---- owners of blocks, beside the dump (owners.c) ---- */
 #define OWNERS_STEM "owners_"
 /* The file of a dump's timestamp. 0 or -errno. */
-int owners__create(struct sink *s, struct outdir *dir, const char *ts);
-int owners__row(struct sink *s, const struct out_owner *w);
+int owners_file__create(struct sink *s, struct outdir *dir, const char *ts);
+int owners_file__row(struct sink *s, const struct out_owner *w);
 
 /* ---- trace ---- */
 struct trace;

@@ -106,9 +106,9 @@ int out__owner(struct out *o, const struct out_owner *w)
 	if (err || o->opts.vendor)
 		return fail(o, err, "the dump");
 	if (o->owners.fd < 0)
-		err = owners__create(&o->owners, &o->dir, o->ts);
+		err = owners_file__create(&o->owners, &o->dir, o->ts);
 	if (!err)
-		err = owners__row(&o->owners, w);
+		err = owners_file__row(&o->owners, w);
 	return fail(o, err, "the owners");
 }
 

@@ -10,7 +10,7 @@
 static const char header[] = "Process Id,Device Id,Event Type,allocation_id,Ptr,Size(byte),"
 			     "Timestamp(ns),Owner,Confidence\n";
 
-int owners__create(struct sink *s, struct outdir *dir, const char *ts)
+int owners_file__create(struct sink *s, struct outdir *dir, const char *ts)
 {
 	char name[64], *p;
 	int fd, err;
@@ -34,7 +34,7 @@ int owners__create(struct sink *s, struct outdir *dir, const char *ts)
 	return 0;
 }
 
-int owners__row(struct sink *s, const struct out_owner *w)
+int owners_file__row(struct sink *s, const struct out_owner *w)
 {
 	size_t n = strlen(w->owner);
 	char *p = sink__room(s, 288 + n);
