@@ -27,6 +27,7 @@ static __always_inline struct mt_uw *uw_here(void)
 
 static long uw_one(__u32 i, struct mt_uw **u)
 {
+	uw_run(*u);
 	return uw_step(*u) != MT_END_NOT;
 }
 

@@ -45,6 +45,16 @@ __attribute__((noinline)) int uw_frame(void)
 	return u ? uw_step(u) : MT_END_ROOM;
 }
 
+/* Apart: the three of them would have more than the stack that programs share. */
+__attribute__((noinline)) int uw_some(void)
+{
+	struct mt_uw *u = uw_here();
+
+	if (u)
+		uw_run(u);
+	return 0;
+}
+
 /* The walk, from what stack_cpu__start has put into the place of this CPU: as uw_walk. */
 __attribute__((noinline)) int uw_frames(void)
 {
@@ -61,9 +71,11 @@ __attribute__((noinline)) int uw_frames(void)
 		u->n = proc->n;
 		u->gen = proc->gen;
 		UW_LOOP
-		for (i = 0; i < UW_STEPS; i++)
+		for (i = 0; i < UW_STEPS; i++) {
+			uw_some();
 			if (uw_frame() != MT_END_NOT)
 				break;
+		}
 	} else {
 		u->gen = 0;
 		u->n = 0;

@@ -186,8 +186,10 @@ static int run_command(int argc, char **argv)
 		return EXIT_OK;
 	}
 	for (i = 0; i < MT_ARRAY_SIZE(commands); i++)
-		if (!strcmp(argv[1], commands[i].name))
+		if (!strcmp(argv[1], commands[i].name)) {
+			argv[1] = (char *)"memtap: error"; /* so getopt's messages begin */
 			return commands[i].run(argc - 1, argv + 1);
+		}
 	fprintf(stderr, "memtap: no command '%s'\n", argv[1]);
 	return cli__usage_error(NULL);
 }

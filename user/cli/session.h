@@ -52,6 +52,7 @@ struct record_opts {
 	enum out_timeline timeline;
 	/* The front end: as in struct model_opts. */
 	bool vendor, newer, owners, oom;
+	unsigned int oom_top; /* blocks in each list behind an allocation that failed, 0: none */
 	uint64_t steps[MODEL_MAX_STEPS];
 	unsigned int n_steps;
 	unsigned int analysis; /* MSLEAKS_*, of what was written */

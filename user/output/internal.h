@@ -100,8 +100,9 @@ static inline char *put_mem(char *p, const char *s, size_t n)
 /* Attribute of the db's own FREE rows (vendor, V-now: "shadow:true"). */
 #define ATTR_SHADOW 0x80000000u
 /* What the vendor's own rows may have. */
-#define ATTR_VENDOR \
-	(ATTR_BLOCK | ATTR_POOL | ATTR_PINNED | ATTR_OWNER | ATTR_PAGE | ATTR_KERNEL | ATTR_OOM)
+#define ATTR_VENDOR                                                                               \
+	(ATTR_BLOCK | ATTR_POOL | ATTR_PINNED | ATTR_OWNER | ATTR_PAGE | ATTR_KERNEL | ATTR_OOM | \
+	 ATTR_LISTED)
 
 /* What a dump is like, of these. */
 #define FORM_VENDOR 1u /* as out_opts.vendor */
@@ -241,9 +242,11 @@ struct outdir {
 	int dump_fd, trace_fd;
 	char **paths; /* files made, NULL-terminated */
 	size_t n_paths;
+	bool made; /* DIR was not there before */
 };
 
 int outdir__open(struct outdir *d, const char *dir);
+/* Without a file in it the folder is removed again, if it was not there before. */
 void outdir__close(struct outdir *d);
 /*
  * Create sub/<stem><YYYYmmddHHMMSS><ext>, at a later second when that is
