@@ -139,6 +139,8 @@ static int take(struct drain *d, void *data, size_t size, bool life)
 		d->st.stacks_lost++;
 	if (stack)
 		return ++d->in_batch % BATCH ? 0 : -EAGAIN;
+	if (d->opts.range_ended && h->type == MT_REC_CALL && h->fn == MT_FN_MSTX_END)
+		d->opts.range_ended(d->opts.ctx, h->tgid);
 	no = h->time / SLICE_NS;
 	if (no < d->next) {
 		s = &d->late;

@@ -56,6 +56,7 @@ struct record_opts {
 	uint64_t steps[MODEL_MAX_STEPS];
 	unsigned int n_steps;
 	unsigned int analysis; /* MSLEAKS_*, of what was written */
+	bool objects, objects_given; /* owners of tensors are read from Python objects */
 	bool strict, quiet, follow;
 	struct callstack_opts stacks;
 	uint32_t stack_bytes; /* copied of a stack whose walk is cut; 0: none is */
@@ -155,6 +156,8 @@ struct session {
 	struct stacks *stacks; /* NULL: none are taken */
 	const char *no_stacks; /* they were asked for: why not */
 	uint64_t stacks_bad; /* records that were none */
+
+	struct owners *owners; /* owners.c; NULL: they are not read */
 
 	int write_err;
 	int signals; /* descriptor that SIGINT and its like are read from */
