@@ -141,6 +141,10 @@ static int setup(struct session *s)
 	err = s->opts.summary_json ? summary_json__check(s->opts.summary_json) : 0;
 	if (err)
 		return err;
+	err = ops__prepare(s, &pr);
+	if (err)
+		return err;
+	po.ops = pr.classes & CLASS_OPS;
 	err = progs__load(&po, &s->features, &s->progs);
 	if (err)
 		return err;
@@ -216,6 +220,8 @@ static int attach(struct session *s)
 		return err;
 	callstack__targets(s);
 	err = session__probe_targets(s);
+	if (!err)
+		err = ops__attached(s);
 	if (err)
 		return err;
 	callstack__wait(s);

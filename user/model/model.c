@@ -469,7 +469,8 @@ int model__event(struct model *m, const struct event *e)
 	case EV_FORK:
 		break;
 	default:
-		model__memory(m, p, e);
+		if (!ops__event(m, p, e))
+			model__memory(m, p, e);
 	}
 	m->refs = NULL;
 	return 0;

@@ -32,6 +32,8 @@ size_t attr__bound(const struct row *r)
 	if (r->attrs & (ATTR_OWNER | ATTR_PAGE))
 		n += TEXT_MAX(text_len(r->owner) + text_len(r->page_type) +
 			      text_len(r->alloc_type));
+	if (r->attrs & ATTR_ACCESS)
+		n += TEXT_MAX(text_len(r->dtype) + text_len(r->format) + text_len(r->shape));
 	if (r->attrs & (ATTR_OOM | ATTR_LOST | ATTR_NOTE))
 		n += TEXT_MAX(text_len(r->oom_func) + text_len(r->lost_reason) +
 			      text_len(r->lost_probe) + text_len(r->lost_library) +
@@ -91,6 +93,13 @@ static char *put_rare(char *p, const struct row *r, uint32_t a, bool json)
 {
 	if (a & ATTR_PINNED)
 		ITEM("pinned", PUT_LIT(p, "true"));
+	if (a & ATTR_ACCESS) {
+		ITEM("type", put_text(p, row_type__name(r->pool), json));
+		ITEM("dtype", put_text(p, r->dtype, json));
+		if (r->format)
+			ITEM("format", put_text(p, r->format, json));
+		ITEM("shape", put_text(p, r->shape, json));
+	}
 	if (a & ATTR_OWNER && r->owner && *r->owner)
 		ITEM("owner", put_text(p, r->owner, json));
 	if (a & ATTR_PAGE) {

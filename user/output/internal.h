@@ -101,7 +101,8 @@ static inline char *put_mem(char *p, const char *s, size_t n)
 #define ATTR_SHADOW 0x80000000u
 /* What the vendor's own rows may have. */
 #define ATTR_VENDOR \
-	(ATTR_BLOCK | ATTR_POOL | ATTR_PINNED | ATTR_OWNER | ATTR_PAGE | ATTR_KERNEL | ATTR_OOM)
+	(ATTR_BLOCK | ATTR_POOL | ATTR_PINNED | ATTR_OWNER | ATTR_PAGE | ATTR_KERNEL | ATTR_OOM | \
+	 ATTR_ACCESS)
 
 /* What a dump is like, of these. */
 #define FORM_VENDOR 1u /* as out_opts.vendor */

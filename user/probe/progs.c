@@ -22,6 +22,7 @@
 #include "target/target.h"
 
 #include "acl.skel.h"
+#include "aten.skel.h"
 #include "hal.skel.h"
 #include "lifecycle.skel.h"
 #include "merged.skel.h"
@@ -48,6 +49,7 @@ static const struct {
 	{ "mstx", mstx_bpf__elf_bytes },
 	{ "pymark", pymark_bpf__elf_bytes },
 	{ "mindspore", mindspore_bpf__elf_bytes },
+	{ "aten", aten_bpf__elf_bytes },
 	{ "stacked", stacked_bpf__elf_bytes },
 	{ "stacked_awake", stacked_awake_bpf__elf_bytes },
 	{ "stacked_cpu", stacked_cpu_bpf__elf_bytes },
@@ -196,8 +198,13 @@ static const char *rare_group(size_t layer, const char *name)
 {
 	static const char *const groups[] = { "ms_*", "pta_alloc_*", "pta_free_*", "c10_*",
 					      "life_map" };
+	/* Where stacks are not walked, too. */
+	static const char *const asked[] = { "aten_*", "atens_*" };
 	size_t i;
 
+	for (i = 0; i < MT_ARRAY_SIZE(asked); i++)
+		if (matches(asked[i], name))
+			return asked[i];
 	for (i = 0; layer >= STACKED && i < MT_ARRAY_SIZE(groups); i++)
 		if (matches(groups[i], name))
 			return groups[i];
@@ -244,6 +251,8 @@ static int prepare(struct progs *p, struct bpf_object *obj, size_t layer, const 
 		}
 		if (strcmp(name, "events") == 0)
 			bpf_map__set_max_entries(map, p->opts.ring_bytes);
+		if (strcmp(name, "ops") == 0 && p->opts.ops)
+			bpf_map__set_max_entries(map, MT_MAX_OPS);
 		if ((strcmp(name, "inflight") == 0 || strcmp(name, "guards") == 0) &&
 		    p->opts.inflight_max)
 			bpf_map__set_max_entries(map, p->opts.inflight_max);
