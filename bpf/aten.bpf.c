@@ -212,10 +212,16 @@ static __always_inline __u64 args__word(const __u64 *word, __u64 i)
 static __always_inline __u64 arg__tensor(const __u64 *word, const struct mt_op_arg *a, __u64 i,
 					 __u64 *n)
 {
-	__u64 v = args__word(word, a->where) + 8 * i, there, list = a->bits & MT_ARG_LIST;
+	__u64 v = args__word(word, a->where), there, list = a->bits & MT_ARG_LIST;
 
 	/* Without branches: 1 or what the next word says; all bits or none. */
 	*n = (args__word(word, a->where + 1) & -(list >> 1)) | (~list >> 1 & 1);
+	if (a->bits & MT_ARG_ILIST) {
+		/* c10::IListRef: a list of boxed values has another kind */
+		*n = word_at(v + 16) & 0xff ? 0 : word_at(v + 8);
+		v = word_at(v);
+	}
+	v += 8 * i;
 	there = (word_at(v + a->flag) & 1) | (a->bits & MT_ARG_SURE);
 	return word_at(v + a->impl) & -there;
 }
@@ -292,11 +298,14 @@ static __always_inline void op__outputs(struct pt_regs *ctx, struct probe *p, st
 
 /* ---- what is made of other operators ---- */
 
-#if defined(__TARGET_ARCH_x86)
-/* Does the thread pass the gradients over (inference mode, code below them)? */
-static __always_inline int gradients_off(struct pt_regs *ctx, const struct mt_op *op,
-					 const struct mt_torch *t)
+/*
+ * Keys that the thread excludes beyond those that a new one does: gradients in inference mode
+ * and in code below them, the Python key where torch keeps modes out. 0 where it is not known.
+ */
+static __always_inline __u64 keys_off(struct pt_regs *ctx, const struct mt_op *op,
+				      const struct mt_torch *t)
 {
+#if defined(__TARGET_ARCH_x86)
 	struct task_struct *task = (void *)bpf_get_current_task();
 	__u64 slot = ctx->ip - op->vaddr + t->tls_slot, word[2] = {}, dtv, block;
 
@@ -306,16 +315,12 @@ static __always_inline int gradients_off(struct pt_regs *ctx, const struct mt_op
 	read_there(word, sizeof(word), slot);
 	dtv = word_at(BPF_CORE_READ(task, thread.fsbase) + 8);
 	block = word_at(dtv + 16 * (word[0] & 0xfff));
-	/* included, excluded: each differs from what a new thread has by these bits; not there: 0 */
-	return word_at(block + word[1] + 8) >> (t->autograd & 63) & 1;
-}
+	/* included, excluded; not there: 0 */
+	return word_at(block + word[1] + 8);
 #else
-static __always_inline int gradients_off(struct pt_regs *ctx, const struct mt_op *op,
-					 const struct mt_torch *t)
-{
 	return 0;
-}
 #endif
+}
 
 /* Is there a tensor that the code for gradients would look at? Unknown: yes. */
 static __always_inline int has_gradients(const __u64 *word, struct mt_op *op,
@@ -339,12 +344,16 @@ static __always_inline int has_gradients(const __u64 *word, struct mt_op *op,
 static __always_inline int is_seen(struct pt_regs *ctx, const __u64 *word, struct mt_op *op,
 				   const struct mt_torch *t)
 {
+	__u64 off = keys_off(ctx, op, t), grad = t->autograd & 63;
+
+	if (off & t->python)
+		return 0;
 	if (!(op->flags & MT_OP_COMPOSITE))
 		return 1;
 	/* Gradients, tracing and the like are dealt with, or not yet. */
 	if (op->flags & MT_OP_REDISPATCH)
-		return !t->autograd || !(args__word(word, op->keys) >> (t->autograd & 63) & 1);
-	return t->autograd && (gradients_off(ctx, op, t) || !has_gradients(word, op, t));
+		return !grad || !(args__word(word, op->keys) >> grad & 1);
+	return grad && (off >> grad & 1 || !has_gradients(word, op, t));
 }
 
 /* ---- entry and returns ---- */

@@ -319,6 +319,7 @@ enum mt_op_out {
 #define MT_ARG_SURE  0x01 /* no byte says whether there is a tensor */
 #define MT_ARG_LIST  0x02 /* the next word is their number */
 #define MT_ARG_WRITE 0x04
+#define MT_ARG_ILIST 0x08 /* the word is the address of {first, number, kind 0} */
 
 /* An argument: a word that is the address of a tensor, of an optional one, or of several. */
 struct mt_op_arg {
@@ -343,6 +344,7 @@ struct mt_op {
 /* What a libtorch_cpu has where. */
 struct mt_torch {
 	__u64 tls_slot; /* address of the words for the thread's keys, 0 = not known */
+	__u64 python;   /* bits of the keys without which no mode sees anything */
 	__u16 key_set, place, ndim, storage; /* in TensorImpl; place: offset, numel, data type, device */
 	__u16 data;     /* in StorageImpl */
 	__u8 autograd;  /* bit of that key, 0 = not known */
@@ -410,7 +412,7 @@ struct mt_guard {
 
 _Static_assert(sizeof(struct mt_site) == 24, "site");
 _Static_assert(sizeof(struct mt_op) == 64, "op");
-_Static_assert(sizeof(struct mt_torch) == 24, "torch");
+_Static_assert(sizeof(struct mt_torch) == 32, "torch");
 _Static_assert(sizeof(struct mt_inflight_key) == 16, "inflight key");
 
 /*

@@ -48,6 +48,16 @@ static inline char *put_text(char *p, const char *s, bool json)
 	return text__put(p, s, strlen(s), json ? TEXT_JSON : TEXT_ATTR);
 }
 
+/* "torch.Size([2, 3])", "[2,3,]": with commas, so nothing else that a reader could trip over. */
+static char *put_shape(char *p, const char *s)
+{
+	for (; s && *s; s++)
+		*p++ = (*s >= '0' && *s <= '9') || (*s >= 'a' && *s <= 'z') || strchr("S.,()[] -", *s)
+			       ? *s
+			       : '?';
+	return p;
+}
+
 static char *put_hex(char *p, uint64_t v)
 {
 	static const char digits[] = "0123456789abcdef";
@@ -98,7 +108,7 @@ static char *put_rare(char *p, const struct row *r, uint32_t a, bool json)
 		ITEM("dtype", put_text(p, r->dtype, json));
 		if (r->format)
 			ITEM("format", put_text(p, r->format, json));
-		ITEM("shape", put_text(p, r->shape, json));
+		ITEM("shape", put_shape(p, r->shape));
 	}
 	if (a & ATTR_OWNER && r->owner && *r->owner)
 		ITEM("owner", put_text(p, r->owner, json));

@@ -80,6 +80,9 @@ static bool is_composite(const struct finder *f, const struct schema *s, unsigne
 	char name[256];
 	size_t n = s->base_len;
 
+	/* Ends at the gradients: only where they are off there is more to it. */
+	if (n == 7 && !memcmp(base, "detach_", 7))
+		return true;
 	memcpy(name, base, n);
 	if (hmap__get(&f->composite,
 		      (struct hkey){ types_hash(&f->types, first, hash__bytes(name, n, 0)), 0 }))

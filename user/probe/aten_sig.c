@@ -93,6 +93,10 @@ static bool is_tensor(const char *t, struct mt_op_arg *a)
 		a->bits |= MT_ARG_LIST;
 		return true;
 	}
+	if (!strcmp(t, "c10::IListRef<at::Tensor> const&")) {
+		a->bits |= MT_ARG_ILIST;
+		return true;
+	}
 	if (!in || !starts(in, "at::Tensor>") || !ends(t, "&"))
 		return false;
 	/* {tensor, is there one}; before torch 2.3 the other way round */

@@ -126,7 +126,7 @@ static void leave_out(const struct prober_opts *opts, struct mt_op *op)
 	if (op->flags & MT_OP_COMPOSITE && !(op->flags & MT_OP_REDISPATCH))
 		return;
 	for (i = 0; i < op->n_args; i++) {
-		if ((op->arg[i].bits & MT_ARG_LIST && !opts->lists) ||
+		if ((op->arg[i].bits & (MT_ARG_LIST | MT_ARG_ILIST) && !opts->lists) ||
 		    (!(op->arg[i].bits & MT_ARG_WRITE) && op->flags & MT_OP_NO_INPUTS))
 			continue;
 		op->arg[n++] = op->arg[i];
@@ -232,9 +232,9 @@ int ops__plan(struct batch *b, const struct probe_def *d, struct probe_report *r
 			p.skipped);
 	if (pr->opts.access && a.no_access)
 		pr_warn("%s: no accesses to tensors: %s", b->file->path, a.no_access);
-	pr_debug("%s: %zu operators, %zu functions, %zu requests, key_set %u, autograd %u, tls 0x%llx",
+	pr_debug("%s: %zu operators, %zu functions, %zu requests, key_set %u, autograd %u, tls 0x%llx, python 0x%llx",
 		 b->file->path, a.operators, a.n, b->n, a.torch.key_set, a.torch.autograd,
-		 (unsigned long long)a.torch.tls_slot);
+		 (unsigned long long)a.torch.tls_slot, (unsigned long long)a.torch.python);
 out:
 	aten__free(&a);
 	return err;

@@ -190,6 +190,18 @@ static bool matches(const char *pattern, const char *name)
 	return pattern[n] ? strncmp(pattern, name, n) == 0 : strcmp(pattern, name) == 0;
 }
 
+/* Programs that are loaded only when they are asked for, whether or not stacks are walked. */
+static const char *asked_group(const char *name)
+{
+	static const char *const groups[] = { "aten_*", "atens_*" };
+	size_t i;
+
+	for (i = 0; name && i < MT_ARRAY_SIZE(groups); i++)
+		if (matches(groups[i], name))
+			return groups[i];
+	return NULL;
+}
+
 /*
  * Programs that walk stacks take the verifier 50 ms each: those of functions that
  * few processes have are loaded when one is met. The group that is loaded with it.
@@ -198,13 +210,10 @@ static const char *rare_group(size_t layer, const char *name)
 {
 	static const char *const groups[] = { "ms_*", "pta_alloc_*", "pta_free_*", "c10_*",
 					      "life_map" };
-	/* Where stacks are not walked, too. */
-	static const char *const asked[] = { "aten_*", "atens_*" };
 	size_t i;
 
-	for (i = 0; i < MT_ARRAY_SIZE(asked); i++)
-		if (matches(asked[i], name))
-			return asked[i];
+	if (asked_group(name))
+		return asked_group(name);
 	for (i = 0; layer >= STACKED && i < MT_ARRAY_SIZE(groups); i++)
 		if (matches(groups[i], name))
 			return groups[i];
@@ -213,7 +222,8 @@ static const char *rare_group(size_t layer, const char *name)
 
 static int prepare(struct progs *p, struct bpf_object *obj, size_t layer, const char *only)
 {
-	uint32_t mode = is_whole(layer) && (!only || layer >= STACKED) ? ready_mode(p) : 0;
+	bool ready = is_whole(layer) && (!only || layer >= STACKED || asked_group(only));
+	uint32_t mode = ready ? ready_mode(p) : 0;
 	struct bpf_program *prog;
 	struct bpf_map *map;
 	int err;
@@ -505,7 +515,7 @@ static void load_lazy(struct progs *p, struct prog *wanted)
 			g->why = strdup(strerror(-err));
 		else
 			g->base = bpf_object__find_program_by_name(obj, g->name);
-		if (g->base && p->whole >= STACKED && ready_mode(p) &&
+		if (g->base && (p->whole >= STACKED || asked_group(g->name)) && ready_mode(p) &&
 		    bpf_program__type(g->base) == BPF_PROG_TYPE_KPROBE) {
 			g->ready = true;
 			g->attach_type = ready_type(p, g->name);

@@ -142,7 +142,11 @@ void torch_layout__derive(struct elf_image *img, struct aten *a)
 	best = winner(v.words, WORDS);
 	if (best < 0)
 		return;
-	/* BackendSelect and ADInplaceOrView; two further on is AutogradFunctionality (c10/core/DispatchKey.h). */
+	/*
+	 * BackendSelect and ADInplaceOrView. Two behind this is AutogradFunctionality, one or
+	 * two behind that Python (c10/core/DispatchKey.h).
+	 */
+	t->python = 3ULL << (__builtin_ctzll(v.word[best]) + 1);
 	t->autograd = (__u8)(63 - __builtin_clzll(v.word[best]) + 2);
 	elf_image__each_reloc(img, on_reloc, &tls);
 	/* One word is the module's number, the next the place in its block. */

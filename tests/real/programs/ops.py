@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training, first under a TorchDispatchMode that logs each operator and its tensors, then alone the same."""
 import sys
+import threading
 
 import account
 
@@ -32,16 +33,15 @@ class Log(TorchDispatchMode):
         for a in schema.arguments:
             write = a.alias_info is not None and a.alias_info.is_write
             value = given.get(a.name)
-            if isinstance(value, torch.Tensor) and value.device.type == 'npu':
-                reads.append([write] + describe(value))
+            for x in value if isinstance(value, (list, tuple)) else [value]:
+                if isinstance(x, torch.Tensor) and x.device.type == 'npu':
+                    reads.append([write] + describe(x))
         view = any(r.alias_info is not None and not r.alias_info.is_write for r in schema.returns)
         begin = account.boot()
         out = func(*args, **kwargs)
         results = out if isinstance(out, (tuple, list)) else [out]
-        if isinstance(out, list):
-            results = []  # a list of tensors
         results = [describe(x) for x in results if isinstance(x, torch.Tensor) and x.device.type == 'npu']
-        self.ops.append([str(func), view, reads, results, begin, account.boot()])
+        self.ops.append([str(func), view, reads, results, begin, threading.get_native_id()])
         return out
 
 
@@ -62,8 +62,9 @@ def step():
     x, y = X.npu(), Y.npu()
     optimizer.zero_grad()
     loss = loss_of(model(x), y)
-    loss.backward()
-    optimizer.step()
+    if WHICH != 'forward':  # under a mode torch_npu before 2.3 has no gradients
+        loss.backward()
+        optimizer.step()
     # three dimensions, views, in place, several results, no gradients
     h = torch.nn.functional.linear(W, model[5].weight[:, :256])
     h.add_(1)[0].mul_(2)
