@@ -144,7 +144,7 @@ static int setup(struct session *s)
 	err = ops__prepare(s, &pr);
 	if (err)
 		return err;
-	po.ops = pr.classes & CLASS_OPS;
+	s->ops = po.ops = pr.classes & CLASS_OPS;
 	err = progs__load(&po, &s->features, &s->progs);
 	if (err)
 		return err;
@@ -198,8 +198,8 @@ static int attach(struct session *s)
 		pr_err("attaching to process lifecycle: %s", strerror(-err));
 		return err;
 	}
-	/* tests: a small ring, which loses notices */
-	err = mapwatch__open(&s->watch, env ? strtoul(env, NULL, 10) : 0);
+	/* tests: a small ring, which loses notices; operators take a second to probe */
+	err = mapwatch__open(&s->watch, env ? strtoul(env, NULL, 10) : s->ops ? 128 : 0);
 	if (err)
 		pr_warn("new mappings cannot be watched: %s; libraries loaded later are only "
 			"probed if "

@@ -133,6 +133,7 @@ struct session {
 	} * checks;
 	size_t n_checks;
 
+	bool ops; /* operators of torch are probed */
 	struct hmap told; /* places that cannot be looked through, see scan.c */
 
 	bool pool_unseen; /* for some time or wholly: a withdrawn probe, only segments */

@@ -440,6 +440,7 @@ int model__event(struct model *m, const struct event *e)
 			m->counts.failures[1]++;
 			break;
 		}
+		p->acl |= e->kind == EV_ACL_INIT;
 		system_row(m, p, e->kind == EV_ACL_INIT ? ROW_ACL_INIT : ROW_ACL_FINI, e->time,
 			   e->tid, 0, true);
 		break;

@@ -163,7 +163,9 @@ bool ops__event(struct model *m, struct process *p, const struct event *e)
 {
 	if (e->kind != EV_OP_START && e->kind != EV_OP_END && e->kind != EV_ACCESS)
 		return false;
-	if (e->kind == EV_ACCESS ? !wants(m, EVENTS_ACCESS) : !wants(m, EVENTS_LAUNCH))
+	/* The vendor's tool begins to look inside of aclInit. */
+	if ((m->opts.vendor && !p->acl) ||
+	    !wants(m, e->kind == EV_ACCESS ? EVENTS_ACCESS : EVENTS_LAUNCH))
 		filtered(m);
 	else if (e->kind == EV_ACCESS)
 		on_access(m, p, e);

@@ -99,6 +99,7 @@ struct process {
 	bool ended;
 	bool segments; /* no tensors are seen: rows of segments say so */
 	bool started; /* START_TRACE written */
+	bool acl; /* aclInit was seen */
 	struct hmap threads; /* tid -> packed struct thread */
 	struct hmap streams; /* stream -> id + 1 */
 	struct hmap stream_devices; /* stream -> logical device */
