@@ -128,3 +128,19 @@ def difference(a, b):
     """The first place where two lists of names differ."""
     i = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
     return a[max(0, i - 2):i + 3], b[max(0, i - 2):i + 3]
+
+
+def of_vendor(rows):
+    """Each operator of the vendor's file or of ours: its name, its accesses, and blocks taken (M) and given back (F)."""
+    out, current = [], {}
+    for r in sorted(rows, key=lambda r: r['id']):
+        if r['type'] == 'ATEN_START':
+            current[r['tid']] = [r['name']]
+        elif r['type'] == 'ATEN_END':
+            out.append(current.pop(r['tid']))
+        elif r['tid'] in current and r['event'] == 'ACCESS':
+            a = r['attr']
+            current[r['tid']].append((r['type'], r['name'], a['size'], a['type'], a['dtype'], a['shape']))
+        elif r['tid'] in current and r['type'] == 'PTA':
+            current[r['tid']].append(r['event'][0])
+    return [o for o in out if not o[0].startswith('torch._ops.profiler')]

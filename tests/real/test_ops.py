@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators of torch and their tensors: rows against a TorchDispatchMode inside the program."""
+import glob
+import gzip
+import os
+
 import equal
 import equal_ops
-from harness import unharmed
+import readers
+from harness import Skip, unharmed
 
 ASKED = ('--ops', '--events=alloc,free,launch,access', '--level=0,1')
 
@@ -53,3 +58,26 @@ def test_chosen(bench):
     equal.require(names <= {'torch._ops.aten.addmm.default', 'torch._ops.aten.mm.default'}, 'others:', names)
     equal.require(not [x for x in r.rows if x['event'] == 'ACCESS'], 'no accesses')
     return f'{len(names)} operators'
+
+
+def test_vendor(bench):
+    """The front end against what the vendor's tool wrote of the same program, of torch 2.9."""
+    if before_modes(bench):
+        raise Skip(f'{bench.version()}: the vendor has no operators before torch 2.3')
+    here = os.path.dirname(os.path.abspath(__file__))
+    (packed,) = glob.glob(os.path.join(here, '..', 'offline', 'data', 'access', 'leaks_dump_*.csv.gz'))
+    path = os.path.join(bench.folder, 'golden.csv')
+    with gzip.open(packed) as f, open(path, 'wb') as out:
+        out.write(f.read())
+    golden = readers.read_csv(path)
+    out = os.path.join(bench.folder, 'vendor')
+    p = bench.start('vendor', [bench.memtap, 'msleaks', '--events=alloc,free,access,launch', '--level=0,1',
+                               f'--output={out}', '--analysis=inefficient', bench.run,
+                               os.path.join(bench.programs, 'vendor_access.py')], {'SIM_WS_BYTES': '65536'})
+    equal.require(p.wait() == 0, p.tail())
+    rows = readers.read_csv(readers.dump_of(out))
+    # A mode sees the detaching of a view twice.
+    want, got = ([o for o in equal_ops.of_vendor(x) if 'aten.detach.' not in o[0]] for x in (golden, rows))
+    equal.same('operators', got, want)
+    equal.require('46 of 142 block(s)' in p.text(), 'inefficient blocks:', p.text()[-600:])
+    return f'{len(want)} operators as the vendor has them, 46 of 142 blocks inefficient'
