@@ -10,7 +10,7 @@
 #include "probe/prober.h"
 
 #define MAX_RETS 16
-#define MAX_SHARED 64
+#define MAX_SHARED 256
 #define ARGS_KEPT 8 /* registers of arguments that must be untouched at the entry */
 
 /* Sites by where the stack pointer is there: what else a program wants, the cookie brings. */
@@ -28,7 +28,7 @@ struct plan {
 	struct shared v[MAX_SHARED];
 	size_t n;
 	size_t done, skipped; /* operators */
-	uint64_t cost[2]; /* entries by their cost */
+	uint64_t cost[2], ends[2]; /* entries and ends by their cost */
 };
 
 void ops__free(struct prober *pr)
@@ -134,6 +134,28 @@ static void leave_out(const struct prober_opts *opts, struct mt_op *op)
 	op->n_args = (__u8)n;
 }
 
+/* Where its end is seen: at one cheap instruction if there is one, else at its returns. */
+static int find_ends(struct batch *b, struct aten_op *o, struct site *ends)
+{
+	struct site_value v;
+
+	o->op.from = MT_FROM_RC;
+	if (!site__end(b->img, o->vaddr, &ends[0], &v)) {
+		static const uint8_t regs[16] = { [3] = MT_FROM_BX,   [12] = MT_FROM_R12, [13] = MT_FROM_R13,
+						  [14] = MT_FROM_R14, [15] = MT_FROM_R15 };
+
+		if (v.from == VALUE_REG)
+			o->op.from = regs[v.reg & 15];
+		else if (v.from == VALUE_MEM)
+			o->op.from = MT_FROM_FRAME;
+		o->op.disp = v.disp;
+		if (v.from || o->op.out == MT_OUT_NONE)
+			return 1;
+	}
+	o->op.from = MT_FROM_RC;
+	return site__returns(b->img, o->vaddr, ends, MAX_RETS);
+}
+
 /* One operator: returns first, and only where all of them are known. 1 = left out. */
 static int plan_op(struct plan *p, struct aten_op *o)
 {
@@ -146,7 +168,7 @@ static int plan_op(struct plan *p, struct aten_op *o)
 			  &entry);
 	if (err || entry.refused)
 		return 1;
-	n = site__returns(p->b->img, o->vaddr, rets, MAX_RETS);
+	n = find_ends(p->b, o, rets);
 	if (n <= 0)
 		return elf_image__over(p->b->img) ? -E2BIG : 1;
 	no = new_op(pr, o->name);
@@ -166,6 +188,7 @@ static int plan_op(struct plan *p, struct aten_op *o)
 	if (err)
 		return err;
 	p->cost[entry.cost == SITE_STEPPED]++;
+	p->ends[rets[0].cost == SITE_STEPPED]++;
 	if (!p->rep->off) {
 		p->rep->off = entry.off;
 		snprintf(p->rep->insn, sizeof(p->rep->insn), "%s", entry.insn);
@@ -232,8 +255,9 @@ int ops__plan(struct batch *b, const struct probe_def *d, struct probe_report *r
 			p.skipped);
 	if (pr->opts.access && a.no_access)
 		pr_warn("%s: no accesses to tensors: %s", b->file->path, a.no_access);
-	pr_debug("%s: %zu operators, %zu functions, %zu requests, key_set %u, autograd %u, tls 0x%llx, python 0x%llx",
-		 b->file->path, a.operators, a.n, b->n, a.torch.key_set, a.torch.autograd,
+	pr_debug("%s: %zu operators, %zu functions, %zu requests, ends %llu emulated %llu stepped, key_set %u, autograd %u, tls 0x%llx, python 0x%llx",
+		 b->file->path, a.operators, a.n, b->n, (unsigned long long)p.ends[0],
+		 (unsigned long long)p.ends[1], a.torch.key_set, a.torch.autograd,
 		 (unsigned long long)a.torch.tls_slot, (unsigned long long)a.torch.python);
 out:
 	aten__free(&a);
