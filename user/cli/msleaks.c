@@ -210,8 +210,8 @@ static void tell_untraced(const struct msleaks_opts *o)
 	if (o->analysis & MSLEAKS_DECOMPOSE)
 		pr_warn("--analysis decompose: rows name the owner by its pool only; weights, "
 			"gradients and the like are judged at the end, by memtap decompose");
-	if (o->analysis & MSLEAKS_INEFFICIENT && (!(o->level & LEVEL_OP) ||
-						  ~o->events & (EVENTS_LAUNCH | EVENTS_ACCESS)))
+	if (o->analysis & MSLEAKS_INEFFICIENT &&
+	    (!(o->level & LEVEL_OP) || ~o->events & (EVENTS_LAUNCH | EVENTS_ACCESS)))
 		pr_warn("--analysis inefficient: judged by operators and accesses: without --level "
 			"0 and --events launch,access little will be found");
 	if (o->analysis & MSLEAKS_OOM)

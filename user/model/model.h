@@ -126,7 +126,8 @@ struct row {
 	uint32_t lost_cpu; /* processor + 1, 0 = not told */
 	const char *lost_library; /* NULL = not of one library */
 
-	/* ATTR_ACCESS: what holds the tensor, and how it looks; texts without quotes and line ends */
+	/* ATTR_ACCESS: what holds the tensor, and how it looks; texts without quotes and line ends
+	 */
 	enum row_type pool;
 	uint64_t block_ptr; /* where the block begins, 0 = no block is known */
 	const char *dtype, *format, *shape;

@@ -93,7 +93,8 @@ static unsigned int site_for(struct plan *p, int sp_off, bool is_return, uint32_
 	if (!no)
 		return 0;
 	cfg = &pr->sites[no].cfg;
-	cfg->flags |= (pr->opts.access ? MT_SITE_ACCESS : 0) | (pr->opts.op_rows ? 0 : MT_SITE_NO_OPS);
+	cfg->flags |= (pr->opts.access ? MT_SITE_ACCESS : 0) |
+		      (pr->opts.op_rows ? 0 : MT_SITE_NO_OPS);
 	cfg->off[0] = (__u16)(cookies ? 0 : op);
 	if (pr->progs && bpf_map_update_elem(progs__map(pr->progs, "sites"), &no, cfg, 0))
 		return 0;
@@ -141,8 +142,11 @@ static int find_ends(struct batch *b, struct aten_op *o, struct site *ends)
 
 	o->op.from = MT_FROM_RC;
 	if (!site__end(b->img, o->vaddr, &ends[0], &v)) {
-		static const uint8_t regs[16] = { [3] = MT_FROM_BX,   [12] = MT_FROM_R12, [13] = MT_FROM_R13,
-						  [14] = MT_FROM_R14, [15] = MT_FROM_R15 };
+		static const uint8_t regs[16] = { [3] = MT_FROM_BX,
+						  [12] = MT_FROM_R12,
+						  [13] = MT_FROM_R13,
+						  [14] = MT_FROM_R14,
+						  [15] = MT_FROM_R15 };
 
 		if (v.from == VALUE_REG)
 			o->op.from = regs[v.reg & 15];
@@ -164,8 +168,7 @@ static int plan_op(struct plan *p, struct aten_op *o)
 	int n, i, err;
 	uint32_t no;
 
-	err = site__entry(p->b->img, o->vaddr, ARGS_KEPT, pr->f->emu,
-			  &entry);
+	err = site__entry(p->b->img, o->vaddr, ARGS_KEPT, pr->f->emu, &entry);
 	if (err || entry.refused)
 		return 1;
 	n = find_ends(p->b, o, rets);
@@ -180,11 +183,13 @@ static int plan_op(struct plan *p, struct aten_op *o)
 	if (pr->progs && bpf_map_update_elem(progs__map(pr->progs, "ops"), &no, &o->op, 0))
 		return -errno;
 	for (i = 0; i < n; i++) {
-		err = request(p, pr->opts.lists && pr->opts.access ? "atens_r" : "aten_r", &rets[i], true, no);
+		err = request(p, pr->opts.lists && pr->opts.access ? "atens_r" : "aten_r", &rets[i],
+			      true, no);
 		if (err)
 			return err;
 	}
-	err = request(p, pr->opts.lists && pr->opts.access ? "atens_e" : "aten_e", &entry, false, no);
+	err = request(p, pr->opts.lists && pr->opts.access ? "atens_e" : "aten_e", &entry, false,
+		      no);
 	if (err)
 		return err;
 	p->cost[entry.cost == SITE_STEPPED]++;
@@ -233,12 +238,14 @@ int ops__plan(struct batch *b, const struct probe_def *d, struct probe_report *r
 		      : 0;
 	if (!err && torch >= MT_MAX_TORCHES)
 		err = -ENOSPC;
-	if (!err && pr->progs && bpf_map_update_elem(progs__map(pr->progs, "torches"), &torch, &a.torch, 0))
+	if (!err && pr->progs &&
+	    bpf_map_update_elem(progs__map(pr->progs, "torches"), &torch, &a.torch, 0))
 		err = -errno;
 	for (i = 0; i < a.n && !err; i++) {
 		err = plan_op(&p, &a.v[i]);
 		if (err == 1) {
-			/* The end of it would be missed; of those made of others few are called so. */
+			/* The end of it would be missed; of those made of others few are called so.
+			 */
 			p.skipped += !(a.v[i].op.flags & MT_OP_REDISPATCH);
 			err = 0;
 		}
@@ -255,7 +262,8 @@ int ops__plan(struct batch *b, const struct probe_def *d, struct probe_report *r
 			p.skipped);
 	if (pr->opts.access && a.no_access)
 		pr_warn("%s: no accesses to tensors: %s", b->file->path, a.no_access);
-	pr_debug("%s: %zu operators, %zu functions, %zu requests, ends %llu emulated %llu stepped, key_set %u, autograd %u, tls 0x%llx, python 0x%llx",
+	pr_debug("%s: %zu operators, %zu functions, %zu requests, ends %llu emulated %llu stepped, "
+		 "key_set %u, autograd %u, tls 0x%llx, python 0x%llx",
 		 b->file->path, a.operators, a.n, b->n, (unsigned long long)p.ends[0],
 		 (unsigned long long)p.ends[1], a.torch.key_set, a.torch.autograd,
 		 (unsigned long long)a.torch.tls_slot, (unsigned long long)a.torch.python);

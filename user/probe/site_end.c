@@ -82,7 +82,8 @@ static void find_joins(struct walk *w)
 	for (i = 0; i < w->f.n; i++) {
 		const struct insn *in = &w->f.v[i];
 
-		t = in->kind == INSN_JMP || in->kind == INSN_JCC ? func__index(&w->f, in->target) : -1;
+		t = in->kind == INSN_JMP || in->kind == INSN_JCC ? func__index(&w->f, in->target)
+								 : -1;
 		if (t >= 0)
 			w->join[t] = 1;
 	}
@@ -159,7 +160,8 @@ static bool value_of(const struct walk *w, size_t at, size_t ret, struct site_va
 			return false;
 		in = &w->f.v[i - 1];
 
-		if (in->kind != INSN_OTHER && in->kind != INSN_PUSH && in->kind != INSN_NOP && in->kind != INSN_NOP_N)
+		if (in->kind != INSN_OTHER && in->kind != INSN_PUSH && in->kind != INSN_NOP &&
+		    in->kind != INSN_NOP_N)
 			return false;
 		if (!(in->writes & 1))
 			continue;
@@ -167,9 +169,11 @@ static bool value_of(const struct walk *w, size_t at, size_t ret, struct site_va
 			*v = (struct site_value){ .from = VALUE_REG, .reg = (uint8_t)in->copy_of };
 			return true;
 		}
-		if (in->load && in->dst == 0 && in->mem_size == 8 && in->mem_base == 5 && in->mem_index < 0 &&
-		    in->mem_disp == (int32_t)in->mem_disp) {
-			*v = (struct site_value){ .from = VALUE_MEM, .reg = 5, .disp = (int32_t)in->mem_disp };
+		if (in->load && in->dst == 0 && in->mem_size == 8 && in->mem_base == 5 &&
+		    in->mem_index < 0 && in->mem_disp == (int32_t)in->mem_disp) {
+			*v = (struct site_value){ .from = VALUE_MEM,
+						  .reg = 5,
+						  .disp = (int32_t)in->mem_disp };
 			return true;
 		}
 		return false;
@@ -190,7 +194,8 @@ static bool quiet(struct walk *w, size_t at, struct site_value *v)
 
 		if (!w->seen[i])
 			continue;
-		if (in->kind == INSN_CALL_IND || (in->kind == INSN_CALL && !code__is_stub(w->img, in->target)))
+		if (in->kind == INSN_CALL_IND ||
+		    (in->kind == INSN_CALL && !code__is_stub(w->img, in->target)))
 			return false;
 		calls += in->kind == INSN_CALL;
 		if (in->kind != INSN_RET)
@@ -257,8 +262,8 @@ int site__end(struct elf_image *img, uint64_t vaddr, struct site *out, struct si
 	for (i = 1; i < w.f.n && n < MAX_CANDIDATES; i++) {
 		const struct insn *in = &w.f.v[i];
 
-		if ((in->kind != INSN_JCC && in->kind != INSN_JMP) || !in->emulated || in->refused ||
-		    w.sp[i] == LOST || -w.sp[i] > INT16_MAX)
+		if ((in->kind != INSN_JCC && in->kind != INSN_JMP) || !in->emulated ||
+		    in->refused || w.sp[i] == LOST || -w.sp[i] > INT16_MAX)
 			continue;
 		n++;
 		/* Some way goes around it, or nothing has been done yet. */
