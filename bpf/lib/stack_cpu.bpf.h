@@ -45,28 +45,33 @@ __attribute__((noinline)) int uw_frame(void)
 	return u ? uw_step(u) : MT_END_ROOM;
 }
 
+/* Apart: the three of them would have more than the stack that programs share. */
+__attribute__((noinline)) int uw_some(void)
+{
+	struct mt_uw *u = uw_here();
+
+	if (u)
+		uw_run(u);
+	return 0;
+}
+
 /* The walk, from what stack_cpu__start has put into the place of this CPU: as uw_walk. */
 __attribute__((noinline)) int uw_frames(void)
 {
 	struct mt_uw *u = uw_here();
-	struct mt_uw_proc *proc;
 	__u32 tgid, i;
 
 	if (!u)
 		return 0;
 	tgid = u->rec.h.tgid;
-	proc = bpf_map_lookup_elem(&uw_procs, &tgid);
-	if (proc) {
-		u->first = proc->first;
-		u->n = proc->n;
-		u->gen = proc->gen;
+	if (uw_find_proc(u, tgid)) {
 		UW_LOOP
-		for (i = 0; i < UW_STEPS; i++)
+		for (i = 0; i < UW_STEPS; i++) {
+			uw_some();
 			if (uw_frame() != MT_END_NOT)
 				break;
+		}
 	} else {
-		u->gen = 0;
-		u->n = 0;
 		uw_frame();
 		u->rec.end = MT_END_NOPROC;
 	}

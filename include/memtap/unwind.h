@@ -199,6 +199,8 @@ struct mt_uw_memo {
 	__u64 frame;
 	__u32 gen; /* mt_uw_proc.gen of then */
 	struct mt_uw_rule rule;
+	__u32 next; /* offset of what is remembered of the caller, if it is the last one again */
+	__u32 pad[5];
 };
 #define MT_UW_MEMO_EXACT (1ULL << 63)
 
@@ -245,6 +247,6 @@ _Static_assert(sizeof(struct mt_uw_row) == 4, "row");
 _Static_assert(sizeof(struct mt_uw_page) == 8, "page");
 _Static_assert(sizeof(struct mt_uw_rule) == 20, "rule");
 _Static_assert(sizeof(struct mt_uw_map) == 40, "map");
-_Static_assert(sizeof(struct mt_uw_memo) == 40, "memo");
+_Static_assert(sizeof(struct mt_uw_memo) == 64, "memo");
 
 #endif

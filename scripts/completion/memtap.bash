@@ -17,7 +17,7 @@ _memtap()
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} cmd=${COMP_WORDS[1]}
 	COMPREPLY=()
 	if [ "$COMP_CWORD" = 1 ]; then
-		mapfile -t COMPREPLY < <(compgen -W 'record probes check recover leaks gap inefficient decompose compare cut msleaks --help --version' -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W 'record probes check recover leaks gap inefficient watch decompose compare cut msleaks --help --version' -- "$cur")
 		return
 	fi
 	case $prev in
@@ -37,6 +37,7 @@ _memtap()
 	--debuginfod) mapfile -t COMPREPLY < <(compgen -W '10 60' -- "$cur"); return ;;
 	--steps) mapfile -t COMPREPLY < <(compgen -W '1 2 1,2' -- "$cur"); return ;;
 	--analysis) mapfile -t COMPREPLY < <(compgen -W 'leaks decompose inefficient none' -- "$cur"); return ;;
+	--owners) mapfile -t COMPREPLY < <(compgen -W 'objects none' -- "$cur"); return ;;
 	--collect-mode) mapfile -t COMPREPLY < <(compgen -W 'full' -- "$cur"); return ;;
 	--log-level) mapfile -t COMPREPLY < <(compgen -W 'debug info warn error' -- "$cur"); return ;;
 	--device) mapfile -t COMPREPLY < <(compgen -W 'npu npu:0 cpu' -- "$cur"); return ;;
@@ -44,7 +45,7 @@ _memtap()
 	case $cmd in
 	record) mapfile -t COMPREPLY < <(compgen -W '-p --pid -n --name -a --all --cgroup --no-follow -o --output
 		--data-format --order --timeline --summary-json --level --events --ops --device --call-stack --stack-bytes --lines --debuginfod -d --duration
-		--ring-size --steps --analysis --collect-mode --log-level --strict -q --quiet -v --verbose -h --help --' -- "$cur") ;;
+		--ring-size --steps --owners --analysis --collect-mode --log-level --strict -q --quiet -v --verbose -h --help --' -- "$cur") ;;
 	probes)
 		if [[ $cur == -* ]]; then
 			mapfile -t COMPREPLY < <(compgen -W '-p --pid --derive -J --json -A --missing -T --try -h --help' -- "$cur")
@@ -56,6 +57,7 @@ _memtap()
 	recover) mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
 	leaks) _memtap_files '--freed --hal --marks= --start-index= --stacks --strict -h --help' ;;
 	gap) _memtap_files '--strict -h --help' ;;
+	watch) _memtap_files '--address= --id= --size= --owner= --op= --pid= --device= --max-blocks= --format --stacks --strict -h --help' ;;
 	inefficient) _memtap_files '--idle-threshold= --min-size= --format --stacks --strict -h --help' ;;
 	decompose) _memtap_files '--blocks --format --rules= --no-default-rules --print-rules --refine --strict
 		-h --help' ;;

@@ -36,6 +36,8 @@ struct case_walk {
 	uint64_t frames[CASE_FRAMES];
 	uint32_t n;
 	int end, guessed;
+	uint32_t in_runs; /* frames that need no step of their own once they are remembered */
+	bool same; /* and they lead to the same */
 };
 
 /* NULL: not such a file; *line is where it stops being one. */

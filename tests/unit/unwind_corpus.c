@@ -43,6 +43,8 @@ static uint32_t right(const struct stack_case *c, const struct case_walk *w)
 	return i;
 }
 
+static uint32_t n_in_runs;
+
 static void check(const char *name, const struct stack_case *c)
 {
 	static struct case_walk w;
@@ -55,6 +57,8 @@ static void check(const char *name, const struct stack_case *c)
 		  i, (uintmax_t)w.frames[i], (uintmax_t)c->frames[i]);
 	cr_expect_eq(w.end, c->end, "%s: end %d, not %d", name, w.end, c->end);
 	cr_expect_eq(w.guessed, c->guessed, "%s: %d guessed, not %d", name, w.guessed, c->guessed);
+	cr_expect(w.same, "%s: another stack when its frames are remembered", name);
+	n_in_runs += w.in_runs;
 }
 
 /*
@@ -74,6 +78,7 @@ static void damage(const struct stack_case *c)
 			memset(c->memory[i].bytes + k, k & 8 ? 0xff : 0, 8);
 			walk(c, &w);
 			cr_assert(w.end != MT_END_NOT && w.n <= MT_UW_MAX_FRAMES + 1);
+			cr_assert(w.same, "%#jx", (uintmax_t)(c->memory[i].addr + k));
 			memcpy(c->memory[i].bytes + k, kept, 8);
 		}
 }
@@ -125,6 +130,7 @@ Test(unwind_corpus, all)
 {
 	each(on_case, 20);
 	cr_expect(seen[0] >= 8 && seen[1] >= 8, "%zu of x86-64, %zu of aarch64", seen[0], seen[1]);
+	cr_expect_gt(n_in_runs, 50, "%u frames in runs", n_in_runs);
 }
 
 /*

@@ -207,16 +207,13 @@ static void tell_untraced(const struct msleaks_opts *o)
 		pr_warn("--device cpu: malloc and free of the host are not traced yet, there will "
 			"be "
 			"no HOST rows");
-	if (o->analysis & MSLEAKS_DECOMPOSE)
-		pr_warn("--analysis decompose: rows name the owner by its pool only; weights, "
-			"gradients and the like are judged at the end, by memtap decompose");
 	if (o->analysis & MSLEAKS_INEFFICIENT &&
 	    (!(o->level & LEVEL_OP) || ~o->events & (EVENTS_LAUNCH | EVENTS_ACCESS)))
 		pr_warn("--analysis inefficient: judged by operators and accesses: without --level "
 			"0 and --events launch,access little will be found");
 	if (o->analysis & MSLEAKS_OOM)
-		pr_warn("--analysis oom: OOM_TRIGGER rows only; SNAPSHOT, OOM_RECENT_ALLOC and "
-			"OOM_TOP_ALLOC rows are not written yet");
+		pr_warn("--analysis oom: no SNAPSHOT rows: torch_npu's own numbers are not asked "
+			"for");
 }
 
 static int compare(const struct msleaks_opts *o)
@@ -249,8 +246,9 @@ static void to_session(struct record_opts *r, const struct msleaks_opts *o)
 {
 	r->vendor = !o->extended;
 	r->newer = o->generation == MSLEAKS_NOW;
-	r->owners = o->analysis & MSLEAKS_DECOMPOSE;
+	r->owners = r->objects = o->analysis & MSLEAKS_DECOMPOSE;
 	r->oom = o->analysis & MSLEAKS_OOM;
+	r->oom_top = r->oom ? o->oom_top : 0;
 	r->order = OUT_ORDER_BLOCK;
 	r->timeline = OUT_TIMELINE_KERNEL;
 	r->format = o->format;
@@ -269,6 +267,9 @@ static void to_session(struct record_opts *r, const struct msleaks_opts *o)
 	r->analysis = o->analysis & ~MSLEAKS_OOM;
 	r->ops = o->ops;
 	r->ops.quiet = !o->ops.asked;
+	/* The newer tool looks for leaks then, too (msleaks.md 6.1). */
+	if (r->oom && r->newer)
+		r->analysis |= MSLEAKS_LEAKS;
 	r->strict = o->strict;
 	r->quiet = o->quiet;
 }

@@ -47,6 +47,9 @@ static void help(FILE *f)
 	      "none)\n"
 	      "      --lines             with source lines and inlined calls of C frames\n"
 	      "      --debuginfod SECONDS    first ask $DEBUGINFOD_URLS for debug files, so long\n"
+	      "      --owners WHERE      read who owns tensors from Python objects, or none (none; "
+	      "objects\n"
+	      "                          with --analysis decompose)\n"
 	      "  -d, --duration SECONDS  stop by itself\n"
 	      "\n"
 	      "Other:\n"
@@ -77,6 +80,7 @@ enum {
 	OPT_LINES,
 	OPT_DEBUGINFOD,
 	OPT_STACK_BYTES,
+	OPT_OWNERS,
 	OPT_STRICT,
 	OPT_NOFOLLOW,
 	OPT_STEPS,
@@ -110,6 +114,7 @@ static const struct option longs[] = {
 	{ "order", required_argument, NULL, OPT_ORDER },
 	{ "timeline", required_argument, NULL, OPT_TIMELINE },
 	{ "stack-bytes", required_argument, NULL, OPT_STACK_BYTES },
+	{ "owners", required_argument, NULL, OPT_OWNERS },
 	{ "strict", no_argument, NULL, OPT_STRICT },
 	{ "steps", required_argument, NULL, OPT_STEPS },
 	{ "analysis", required_argument, NULL, OPT_ANALYSIS },
@@ -173,7 +178,8 @@ static int read_analysis(struct record_opts *o, const char *list)
 
 	if (msleaks_list__analysis(list, &o->analysis, &top))
 		return -EINVAL;
-	/* Rows of failed allocations are always written; there is nothing to analyse then. */
+	/* Rows of failed allocations are always written; nothing is left to be analysed then. */
+	o->oom_top = o->analysis & MSLEAKS_OOM ? top : 0;
 	o->analysis &= ~MSLEAKS_OOM;
 	return 0;
 }
@@ -305,6 +311,11 @@ static int one_option(struct record_opts *o, int opt, char *arg)
 		r = choose(arg, "real", "kernel");
 		o->timeline = r == 1 ? OUT_TIMELINE_KERNEL : OUT_TIMELINE_REAL;
 		return r < 0 ? r : 0;
+	case OPT_OWNERS:
+		r = choose(arg, "none", "objects");
+		o->objects = r == 1;
+		o->objects_given = true;
+		return r < 0 ? r : 0;
 	case OPT_STRICT:
 		o->strict = true;
 		return 0;
@@ -349,7 +360,7 @@ static const char *option_values(int opt)
 	case OPT_STEPS:
 		return "1 to 5 numbers from 1, without leading zeros, separated by commas";
 	case OPT_ANALYSIS:
-		return "a list of leaks, decompose, inefficient, oom, or none";
+		return "a list of leaks, decompose, inefficient, oom[:K], or none";
 	case OPT_LOG:
 		return "debug, info, warn or error";
 	case OPT_MODE:
@@ -367,6 +378,8 @@ static const char *option_values(int opt)
 		return "time or block";
 	case OPT_TIMELINE:
 		return "real or kernel";
+	case OPT_OWNERS:
+		return "objects or none";
 	}
 	return "another value";
 }
@@ -471,6 +484,8 @@ int cmd_record(int argc, char **argv)
 		status = cli__usage_error("record");
 		goto out;
 	}
+	if (!o->objects_given)
+		o->objects = o->analysis & MSLEAKS_DECOMPOSE;
 	if (!o->dir)
 		o->dir = make_default_dir();
 	err = session__run(s);

@@ -53,9 +53,11 @@ struct record_opts {
 	enum out_timeline timeline;
 	/* The front end: as in struct model_opts. */
 	bool vendor, newer, owners, oom;
+	unsigned int oom_top; /* blocks in each list behind an allocation that failed, 0: none */
 	uint64_t steps[MODEL_MAX_STEPS];
 	unsigned int n_steps;
 	unsigned int analysis; /* MSLEAKS_*, of what was written */
+	bool objects, objects_given; /* owners of tensors are read from Python objects */
 	bool strict, quiet, follow;
 	struct ops_opts ops;
 	struct callstack_opts stacks;
@@ -157,6 +159,8 @@ struct session {
 	struct stacks *stacks; /* NULL: none are taken */
 	const char *no_stacks; /* they were asked for: why not */
 	uint64_t stacks_bad; /* records that were none */
+
+	struct owners *owners; /* owners.c; NULL: they are not read */
 
 	int write_err;
 	int signals; /* descriptor that SIGINT and its like are read from */

@@ -84,7 +84,7 @@ enum row_type {
 /* reason:<text>,probe:<text>,count:<n or N/A>,first:<ns>,last:<ns or
  * N/A>[,cpu:<n>][,library:<path>] */
 #define ATTR_LOST 0x00080u
-#define ATTR_ACCESS 0x10000u /* type:<pool>,dtype:<text>[,format:<text>],shape:<text> */
+#define ATTR_ACCESS 0x20000u /* type:<pool>,dtype:<text>[,format:<text>],shape:<text> */
 /* Additions of `record`, always behind the vendor's: */
 #define ATTR_ACTIVE 0x00100u /* active:<n> */
 #define ATTR_STREAM 0x00200u /* stream:0x<hex> */
@@ -95,6 +95,8 @@ enum row_type {
 #define ATTR_LATE 0x04000u /* late:true: written after its time window */
 /* No attribute: the row has call stacks, see stack_c. */
 #define ATTR_STACKS 0x08000u
+/* pool:<owner>,ptr:0x<16 hex digits>,size:<n>,timestamp:<begin_time>: of a list of blocks */
+#define ATTR_LISTED 0x10000u
 
 /* lost_count and lost_last that nobody can tell. */
 #define LOST_UNKNOWN UINT64_MAX
@@ -188,6 +190,7 @@ struct model_opts {
 	bool newer; /* vendor: rows of V-now, which V-seed has not */
 	bool owners; /* vendor: who owns a block (decompose) */
 	bool oom; /* vendor: rows of allocations that failed */
+	unsigned int oom_top; /* blocks in each of the lists behind such a row; 0: no lists */
 	/* Rows inside of these steps of a process only, from 1; none: all. */
 	uint64_t steps[MODEL_MAX_STEPS];
 	unsigned int n_steps;
@@ -249,6 +252,32 @@ struct lost_row {
 };
 /* False when there is no process yet to put the row to. A process it names is met. */
 bool model__lost(struct model *m, const struct lost_row *l);
+/* ---- what blocks are, by readings of Python objects (owned.c) ---- */
+
+/* A tensor's memory, as read from t0 on. */
+struct model_owned {
+	uint32_t tgid, start;
+	uint64_t addr;
+	int32_t device;
+	uint64_t t0; /* boot time */
+};
+
+struct model_owned_block {
+	uint64_t addr, allocation_id;
+	int64_t size;
+	int32_t device;
+};
+
+/*
+ * When all events before the end of the reading were given, and none after it: the block of the
+ * caching allocator that begins there, or (around) in which it is, for which all are looked at.
+ * 0; -ENOENT: none that was seen; -EAGAIN: one that was made meanwhile; -ESRCH.
+ */
+int model__owned(const struct model *m, const struct model_owned *o, bool around,
+		 struct model_owned_block *out);
+/* This block is of a kind, any small number. False: that was known. */
+bool model__own(struct model *m, const struct model_owned *o, const struct model_owned_block *b,
+		uint8_t kind);
 /* STOP_TRACE rows of all processes that have none yet; may be called again. */
 void model__stop(struct model *m, uint64_t time);
 

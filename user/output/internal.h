@@ -102,7 +102,7 @@ static inline char *put_mem(char *p, const char *s, size_t n)
 /* What the vendor's own rows may have. */
 #define ATTR_VENDOR                                                                               \
 	(ATTR_BLOCK | ATTR_POOL | ATTR_PINNED | ATTR_OWNER | ATTR_PAGE | ATTR_KERNEL | ATTR_OOM | \
-	 ATTR_ACCESS)
+	 ATTR_LISTED | ATTR_ACCESS)
 
 /* What a dump is like, of these. */
 #define FORM_VENDOR 1u /* as out_opts.vendor */
@@ -215,6 +215,12 @@ uint64_t dump__bytes(const struct dump *d);
 /* How far the file is on disk: bytes of a csv, last rowid of a db. */
 uint64_t dump__position(const struct dump *d);
 
+/* ---- owners of blocks, beside the dump (owners.c) ---- */
+#define OWNERS_STEM "owners_"
+/* The file of a dump's timestamp. 0 or -errno. */
+int owners_file__create(struct sink *s, struct outdir *dir, const char *ts);
+int owners_file__row(struct sink *s, const struct out_owner *w);
+
 /* ---- trace ---- */
 struct trace;
 int trace__open(struct outdir *dir, const struct out_opts *opts, struct trace **t);
@@ -236,9 +242,11 @@ struct outdir {
 	int dump_fd, trace_fd;
 	char **paths; /* files made, NULL-terminated */
 	size_t n_paths;
+	bool made; /* DIR was not there before */
 };
 
 int outdir__open(struct outdir *d, const char *dir);
+/* Without a file in it the folder is removed again, if it was not there before. */
 void outdir__close(struct outdir *d);
 /*
  * Create sub/<stem><YYYYmmddHHMMSS><ext>, at a later second when that is

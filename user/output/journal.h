@@ -90,6 +90,8 @@ ssize_t row__decode(const uint8_t *p, size_t n, struct row *r);
 struct order;
 struct order *order__new(struct dump *d);
 int order__row(struct order *o, const struct row *r);
+/* What an open block is: said in the row of its MALLOC. */
+void order__owner(struct order *o, const struct out_owner *w);
 /* Write the open blocks of a process, or of all (pid 0). */
 int order__finish(struct order *o, uint32_t pid);
 /* Behind a flush of the dump, which went well or not: note what is open. */

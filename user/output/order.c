@@ -22,6 +22,7 @@ struct block {
 	uint32_t noted; /* bytes of data that the journal has */
 	uint64_t in_journal; /* and of its records with them */
 	uint32_t rows;
+	const char *owner; /* found later than its rows, or NULL */
 	size_t dirty; /* index + 1 in order.dirty, 0 = not there */
 };
 
@@ -232,6 +233,10 @@ static int end_block(struct order *o, struct block *b)
 		n = row__decode(p, left, &r);
 		if (n < 0)
 			return (int)n;
+		if (b->owner && r.event == ROW_MALLOC) {
+			r.owner = b->owner;
+			r.attrs |= ATTR_OWNER;
+		}
 		err = dump__row(o->dump, &r);
 		if (err)
 			return err;
@@ -313,6 +318,15 @@ int order__row(struct order *o, const struct row *r)
 	default:
 		return dump__row(o->dump, r);
 	}
+}
+
+void order__owner(struct order *o, const struct out_owner *w)
+{
+	const struct row r = { .pid = w->pid, .type = w->type, .ptr = w->ptr };
+	struct block *b = find(o, &r);
+
+	if (b)
+		b->owner = w->owner;
 }
 
 static int note_block(struct block *b, struct journal *j)

@@ -323,7 +323,8 @@ size_t attach__links(const struct attach *a);
 #define CLASS_MSTX 0x08u
 #define CLASS_LAUNCH 0x10u
 #define CLASS_OPS 0x20u /* operators of torch: only when asked for */
-#define CLASS_ALL 0x1fu /* but for those */
+#define CLASS_TORCH_MARK 0x40u /* torch_npu.npu.mstx, whose marks no tool inside sees */
+#define CLASS_ALL (0x1fu | CLASS_TORCH_MARK) /* but for operators */
 
 enum probe_kind {
 	PROBE_ENTRY, /* entry only */

@@ -210,6 +210,10 @@ static bool quiet(struct walk *w, size_t at, struct site_value *v)
 	for (i = 0; i < w->f.n && v->from > VALUE_RC; i++) {
 		const struct insn *in = &w->f.v[i];
 
+		/* The word in the frame must be there already. */
+		if (w->seen[i] && v->from == VALUE_MEM && in->store && in->mem_base == v->reg &&
+		    in->mem_disp == v->disp)
+			return false;
 		/* pop is how the epilogue gives it back */
 		if (w->seen[i] && i != at && in->writes >> v->reg & 1 && in->sp_delta != 8)
 			return false;
