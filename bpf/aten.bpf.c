@@ -262,11 +262,45 @@ static __always_inline void op__inputs(const __u64 *word, struct probe *p, struc
 	tensors__end(p, g, PLACE(g) < op->n_args);
 }
 
+/* The result, at the end of the function or a little before. */
+static __always_inline __u64 op__result(struct pt_regs *ctx, const struct mt_op *op)
+{
+#if defined(__TARGET_ARCH_x86)
+	__u64 v;
+
+	switch (op->from) {
+	case MT_FROM_BX:
+		v = ctx->bx;
+		KEEP(v);
+		return v;
+	case MT_FROM_R12:
+		v = ctx->r12;
+		KEEP(v);
+		return v;
+	case MT_FROM_R13:
+		v = ctx->r13;
+		KEEP(v);
+		return v;
+	case MT_FROM_R14:
+		v = ctx->r14;
+		KEEP(v);
+		return v;
+	case MT_FROM_R15:
+		v = ctx->r15;
+		KEEP(v);
+		return v;
+	case MT_FROM_FRAME:
+		return word_at(ctx->bp + (__s64)op->disp);
+	}
+#endif
+	return CTX_RC(ctx);
+}
+
 static __always_inline void op__outputs(struct pt_regs *ctx, struct probe *p, struct mt_op *op,
 					struct mt_torch *t, struct mt_guard *g, __u32 no,
 					const __u32 steps)
 {
-	__u64 at = CTX_RC(ctx), n = op->n_outs, list[2] = {};
+	__u64 at = op__result(ctx, op), n = op->n_outs, list[2] = {};
 	__s64 stride = -8; /* the last of a tuple stands first */
 	__u32 step;
 

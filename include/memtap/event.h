@@ -304,6 +304,16 @@ enum mt_op_out {
 	MT_OUT_LIST,   /* of {first, behind the last} */
 };
 
+enum mt_op_from {
+	MT_FROM_RC = 0, /* the register for results */
+	MT_FROM_BX,     /* x86-64: a register that calls keep */
+	MT_FROM_R12,
+	MT_FROM_R13,
+	MT_FROM_R14,
+	MT_FROM_R15,
+	MT_FROM_FRAME,  /* the word at rbp + disp */
+};
+
 #define MT_OP_COMPOSITE  0x01 /* made of other operators by torch */
 #define MT_OP_VIEW       0x02 /* a result shares memory with an argument */
 #define MT_OP_NO_ACCESS  0x04 /* the vendor's tool has no access of it */
@@ -337,7 +347,9 @@ struct mt_op {
 	__u8 keys;    /* MT_OP_REDISPATCH: number of the word that is the key set */
 	__u8 n_args, n_outs;
 	__u8 out;     /* enum mt_op_out */
-	__u8 pad;
+	__u8 from;    /* enum mt_op_from: where the result is at its end */
+	__s32 disp;
+	__u32 pad;
 	struct mt_op_arg arg[MT_OP_ARGS];
 };
 
@@ -412,7 +424,7 @@ struct mt_guard {
 };
 
 _Static_assert(sizeof(struct mt_site) == 24, "site");
-_Static_assert(sizeof(struct mt_op) == 64, "op");
+_Static_assert(sizeof(struct mt_op) == 72, "op");
 _Static_assert(sizeof(struct mt_torch) == 32, "torch");
 _Static_assert(sizeof(struct mt_inflight_key) == 16, "inflight key");
 

@@ -207,8 +207,8 @@ static void tell_untraced(const struct msleaks_opts *o)
 		pr_warn("--device cpu: malloc and free of the host are not traced yet, there will "
 			"be "
 			"no HOST rows");
-	if (o->analysis & MSLEAKS_INEFFICIENT && (!(o->level & LEVEL_OP) ||
-						  ~o->events & (EVENTS_LAUNCH | EVENTS_ACCESS)))
+	if (o->analysis & MSLEAKS_INEFFICIENT &&
+	    (!(o->level & LEVEL_OP) || ~o->events & (EVENTS_LAUNCH | EVENTS_ACCESS)))
 		pr_warn("--analysis inefficient: judged by operators and accesses: without --level "
 			"0 and --events launch,access little will be found");
 	if (o->analysis & MSLEAKS_OOM)
@@ -265,11 +265,11 @@ static void to_session(struct record_opts *r, const struct msleaks_opts *o)
 	r->stacks.c_depth = o->c_depth;
 	r->stacks.python_depth = o->python_depth;
 	r->analysis = o->analysis & ~MSLEAKS_OOM;
+	r->ops = o->ops;
+	r->ops.quiet = !o->ops.asked;
 	/* The newer tool looks for leaks then, too (msleaks.md 6.1). */
 	if (r->oom && r->newer)
 		r->analysis |= MSLEAKS_LEAKS;
-	r->ops = o->ops;
-	r->ops.quiet = !o->ops.asked;
 	r->strict = o->strict;
 	r->quiet = o->quiet;
 }

@@ -84,7 +84,7 @@ enum row_type {
 /* reason:<text>,probe:<text>,count:<n or N/A>,first:<ns>,last:<ns or
  * N/A>[,cpu:<n>][,library:<path>] */
 #define ATTR_LOST 0x00080u
-#define ATTR_ACCESS 0x10000u /* type:<pool>,dtype:<text>[,format:<text>],shape:<text> */
+#define ATTR_ACCESS 0x20000u /* type:<pool>,dtype:<text>[,format:<text>],shape:<text> */
 /* Additions of `record`, always behind the vendor's: */
 #define ATTR_ACTIVE 0x00100u /* active:<n> */
 #define ATTR_STREAM 0x00200u /* stream:0x<hex> */
@@ -128,7 +128,8 @@ struct row {
 	uint32_t lost_cpu; /* processor + 1, 0 = not told */
 	const char *lost_library; /* NULL = not of one library */
 
-	/* ATTR_ACCESS: what holds the tensor, and how it looks; texts without quotes and line ends */
+	/* ATTR_ACCESS: what holds the tensor, and how it looks; texts without quotes and line ends
+	 */
 	enum row_type pool;
 	uint64_t block_ptr; /* where the block begins, 0 = no block is known */
 	const char *dtype, *format, *shape;

@@ -100,8 +100,9 @@ void ops__forget(struct process *p)
 /* The same address is the same unknown block. */
 static uint64_t stray_id(struct model *m, struct process *p, uint64_t addr)
 {
-	uint64_t *v = p->strays.n < MAX_STRAYS ? hmap__put(&p->strays, (struct hkey){ addr, 0 }, NULL)
-					       : hmap__get(&p->strays, (struct hkey){ addr, 0 });
+	uint64_t *v = p->strays.n < MAX_STRAYS
+			      ? hmap__put(&p->strays, (struct hkey){ addr, 0 }, NULL)
+			      : hmap__get(&p->strays, (struct hkey){ addr, 0 });
 
 	if (v && *v)
 		return *v;

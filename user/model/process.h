@@ -124,7 +124,8 @@ struct process {
 	size_t n_live; /* blocks in the table of the model */
 	uint64_t oom_time; /* of the last lists of blocks, 0: none */
 	struct uses ws_uses; /* where uses are reported (2.7.1), in the order of their begin */
-	/* Of those the caching allocator's, where frees name merged blocks or accesses are wanted. */
+	/* Of those the caching allocator's, where frees name merged blocks or accesses are wanted.
+	 */
 	struct addrs pta_live;
 	struct hmap strays; /* address of an access in no block -> its allocation_id */
 };

@@ -83,7 +83,7 @@ static bool is_composite(const struct finder *f, const struct schema *s, unsigne
 	/* Ends at the gradients: only where they are off there is more to it. */
 	if (n == 7 && !memcmp(base, "detach_", 7))
 		return true;
-	memcpy(name, base, n);
+	snprintf(name, sizeof(name), "%.*s", (int)n, base);
 	if (hmap__get(&f->composite,
 		      (struct hkey){ types_hash(&f->types, first, hash__bytes(name, n, 0)), 0 }))
 		return true;
@@ -91,9 +91,9 @@ static bool is_composite(const struct finder *f, const struct schema *s, unsigne
 	if (n + 5 > sizeof(name))
 		return false;
 	memcpy(name + n, "_outf", 5);
-	return hmap__get(&f->composite,
-			 (struct hkey){ types_hash(&f->types, first, hash__bytes(name, n + 5, 0)),
-					0 });
+	return hmap__get(
+		&f->composite,
+		(struct hkey){ types_hash(&f->types, first, hash__bytes(name, n + 5, 0)), 0 });
 }
 
 static unsigned int count_params(const struct schema *s)

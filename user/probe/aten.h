@@ -86,7 +86,8 @@ struct aten_op {
 struct aten {
 	struct aten_op *v;
 	size_t n;
-	size_t operators; /* of them by call: the others are redispatch of operators made of others */
+	size_t operators; /* of them by call: the others are redispatch of operators made of others
+			   */
 	size_t unnamed; /* operators of which no schema was found */
 	size_t unclear; /* … whose tensors are not all found */
 	struct mt_torch torch;

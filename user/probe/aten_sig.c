@@ -81,7 +81,8 @@ static enum pass pass_of(const char *t)
 	return PASS_UNKNOWN;
 }
 
-/* A tensor, an optional one or a list of them; false: another type, or a list that cannot be read. */
+/* A tensor, an optional one or a list of them; false: another type, or a list that cannot be read.
+ */
 static bool is_tensor(const char *t, struct mt_op_arg *a)
 {
 	const char *in = optional_of(t);
@@ -181,8 +182,9 @@ static bool read_returns(const struct schema *s, struct mt_op *op)
 		if (r.alias && !r.write)
 			op->flags |= MT_OP_VIEW;
 		/* Objects and more than two words; numbers and enums come in registers. */
-		memory |= r.tensor || (r.len >= 6 && !memcmp(r.type, "Scalar", 6) &&
-				       (r.len == 6 || r.type[6] != 'T')) ||
+		memory |= r.tensor ||
+			  (r.len >= 6 && !memcmp(r.type, "Scalar", 6) &&
+			   (r.len == 6 || r.type[6] != 'T')) ||
 			  (r.len >= 6 && !memcmp(r.type, "SymInt", 6));
 	}
 	if (n == 1 && writes == 1 && tensors == 1) {
@@ -234,7 +236,7 @@ int aten_sig__place(int machine, const struct schema *s, const struct mangled *m
 	enum pass pass;
 	bool tensor;
 
-	op->flags &= (__u16)~(MT_OP_VIEW | MT_OP_NO_ACCESS | MT_OP_NO_INPUTS);
+	op->flags &= (__u16) ~(MT_OP_VIEW | MT_OP_NO_ACCESS | MT_OP_NO_INPUTS);
 	op->n_args = op->n_outs = op->out = 0;
 	/* aarch64 has a register of its own for it. */
 	if (read_returns(s, op) && p.x86)

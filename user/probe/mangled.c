@@ -116,8 +116,9 @@ static int substitution(struct parser *q, char out[MANGLED_TEXT], bool *whole)
 	}
 	if (*q->p != '_') {
 		for (; isdigit((unsigned char)*q->p) || isupper((unsigned char)*q->p); q->p++) {
-			n = n * 36 + (unsigned int)(isdigit((unsigned char)*q->p) ? *q->p - '0'
-										   : *q->p - 'A' + 10);
+			n = n * 36 + (unsigned int)(isdigit((unsigned char)*q->p)
+							    ? *q->p - '0'
+							    : *q->p - 'A' + 10);
 			if (n > MAX_SUBST)
 				return fail(q, -EINVAL);
 		}

@@ -168,7 +168,7 @@ static int add_rets(struct batch *b, const struct probe_def *d, struct probe_rep
 	}
 	for (i = 0; i < n; i++) {
 		err = batch__request(b, d, prog, ATTACH_ENTRY, rets[i].off,
-			      batch__site(b, d, rep->symbol, pair, rets[i].sp_off, true));
+				     batch__site(b, d, rep->symbol, pair, rets[i].sp_off, true));
 		if (err)
 			return err;
 	}
@@ -223,7 +223,7 @@ static int plan(struct batch *b, const struct probe_def *d, struct probe_report 
 	switch (d->kind) {
 	case PROBE_ENTRY:
 		return batch__request(b, d, d->prog, ATTACH_ENTRY, s.off,
-			       batch__site(b, d, rep->symbol, pair, s.sp_off, false));
+				      batch__site(b, d, rep->symbol, pair, s.sp_off, false));
 	case PROBE_PYTHON:
 		/* Returns first: without them nesting cannot be told and is not tried. */
 		if (!add_rets(b, d, rep, "py_ret", vaddr, pair))
@@ -231,7 +231,7 @@ static int plan(struct batch *b, const struct probe_def *d, struct probe_report 
 		rep->returns = own.flags & MT_SITE_GUARD ? "ret sites" : "-";
 		rep->why[0] = '\0';
 		return batch__request(b, d, d->prog, ATTACH_ENTRY, s.off,
-			       batch__site(b, &own, rep->symbol, pair, s.sp_off, false));
+				      batch__site(b, &own, rep->symbol, pair, s.sp_off, false));
 	case PROBE_EXITS:
 		return add_rets(b, d, rep, prog_name(d->prog, 'r'), vaddr, pair);
 	case PROBE_RETS:
@@ -251,16 +251,17 @@ static int plan(struct batch *b, const struct probe_def *d, struct probe_report 
 			/* The return uses the next number. */
 			if (!batch__site(b, d, rep->symbol, pair, uret_sp(b->img), true))
 				return -ENOSPC;
-			return batch__request(b, d, prog_name(d->prog, 's'), ATTACH_SESSION, s.off, no);
+			return batch__request(b, d, prog_name(d->prog, 's'), ATTACH_SESSION, s.off,
+					      no);
 		}
 		err = batch__request(b, d, prog_name(d->prog, 'r'), ATTACH_RETURN, s.off,
-			      batch__site(b, d, rep->symbol, pair, uret_sp(b->img), true));
+				     batch__site(b, d, rep->symbol, pair, uret_sp(b->img), true));
 		if (err)
 			return err;
 		return batch__request(b, d, prog_name(d->prog, 'e'), ATTACH_ENTRY, s.off, no);
 	}
 	return batch__request(b, d, prog_name(d->prog, 'e'), ATTACH_ENTRY, s.off,
-		       batch__site(b, d, rep->symbol, pair, s.sp_off, false));
+			      batch__site(b, d, rep->symbol, pair, s.sp_off, false));
 }
 
 int batch__plan(struct batch *b, const struct probe_def *d, struct probe_report *rep,

@@ -184,6 +184,22 @@ int site__first(struct elf_image *img, uint64_t vaddr, unsigned int emu, struct 
  */
 int site__returns(struct elf_image *img, uint64_t vaddr, struct site *out, int max);
 
+/* Where the result of a function is at its end: to be read there. */
+enum value_from { VALUE_NONE, VALUE_RC, VALUE_REG, VALUE_MEM };
+
+struct site_value {
+	uint8_t from; /* VALUE_RC: in the register for results */
+	uint8_t reg; /* x86-64 number: it has the value, or its address less disp */
+	int32_t disp;
+};
+
+/*
+ * One emulated instruction behind all that the function at vaddr does, which every way to one of
+ * its `ret`s comes by exactly once; and where its result is there. x86-64 only. 0, or -errno:
+ * there is none that is understood, use site__returns.
+ */
+int site__end(struct elf_image *img, uint64_t vaddr, struct site *out, struct site_value *value);
+
 /* ---- what the kernel can do, found by trying (never by version) ---- */
 
 enum feature {

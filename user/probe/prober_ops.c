@@ -10,7 +10,7 @@
 #include "probe/prober.h"
 
 #define MAX_RETS 16
-#define MAX_SHARED 64
+#define MAX_SHARED 256
 #define ARGS_KEPT 8 /* registers of arguments that must be untouched at the entry */
 
 /* Sites by where the stack pointer is there: what else a program wants, the cookie brings. */
@@ -28,7 +28,7 @@ struct plan {
 	struct shared v[MAX_SHARED];
 	size_t n;
 	size_t done, skipped; /* operators */
-	uint64_t cost[2]; /* entries by their cost */
+	uint64_t cost[2], ends[2]; /* entries and ends by their cost */
 };
 
 void ops__free(struct prober *pr)
@@ -93,7 +93,8 @@ static unsigned int site_for(struct plan *p, int sp_off, bool is_return, uint32_
 	if (!no)
 		return 0;
 	cfg = &pr->sites[no].cfg;
-	cfg->flags |= (pr->opts.access ? MT_SITE_ACCESS : 0) | (pr->opts.op_rows ? 0 : MT_SITE_NO_OPS);
+	cfg->flags |= (pr->opts.access ? MT_SITE_ACCESS : 0) |
+		      (pr->opts.op_rows ? 0 : MT_SITE_NO_OPS);
 	cfg->off[0] = (__u16)(cookies ? 0 : op);
 	if (pr->progs && bpf_map_update_elem(progs__map(pr->progs, "sites"), &no, cfg, 0))
 		return 0;
@@ -134,6 +135,31 @@ static void leave_out(const struct prober_opts *opts, struct mt_op *op)
 	op->n_args = (__u8)n;
 }
 
+/* Where its end is seen: at one cheap instruction if there is one, else at its returns. */
+static int find_ends(struct batch *b, struct aten_op *o, struct site *ends)
+{
+	struct site_value v;
+
+	o->op.from = MT_FROM_RC;
+	if (!site__end(b->img, o->vaddr, &ends[0], &v)) {
+		static const uint8_t regs[16] = { [3] = MT_FROM_BX,
+						  [12] = MT_FROM_R12,
+						  [13] = MT_FROM_R13,
+						  [14] = MT_FROM_R14,
+						  [15] = MT_FROM_R15 };
+
+		if (v.from == VALUE_REG)
+			o->op.from = regs[v.reg & 15];
+		else if (v.from == VALUE_MEM)
+			o->op.from = MT_FROM_FRAME;
+		o->op.disp = v.disp;
+		if (v.from || o->op.out == MT_OUT_NONE)
+			return 1;
+	}
+	o->op.from = MT_FROM_RC;
+	return site__returns(b->img, o->vaddr, ends, MAX_RETS);
+}
+
 /* One operator: returns first, and only where all of them are known. 1 = left out. */
 static int plan_op(struct plan *p, struct aten_op *o)
 {
@@ -142,11 +168,10 @@ static int plan_op(struct plan *p, struct aten_op *o)
 	int n, i, err;
 	uint32_t no;
 
-	err = site__entry(p->b->img, o->vaddr, ARGS_KEPT, pr->f->emu,
-			  &entry);
+	err = site__entry(p->b->img, o->vaddr, ARGS_KEPT, pr->f->emu, &entry);
 	if (err || entry.refused)
 		return 1;
-	n = site__returns(p->b->img, o->vaddr, rets, MAX_RETS);
+	n = find_ends(p->b, o, rets);
 	if (n <= 0)
 		return elf_image__over(p->b->img) ? -E2BIG : 1;
 	no = new_op(pr, o->name);
@@ -158,14 +183,17 @@ static int plan_op(struct plan *p, struct aten_op *o)
 	if (pr->progs && bpf_map_update_elem(progs__map(pr->progs, "ops"), &no, &o->op, 0))
 		return -errno;
 	for (i = 0; i < n; i++) {
-		err = request(p, pr->opts.lists && pr->opts.access ? "atens_r" : "aten_r", &rets[i], true, no);
+		err = request(p, pr->opts.lists && pr->opts.access ? "atens_r" : "aten_r", &rets[i],
+			      true, no);
 		if (err)
 			return err;
 	}
-	err = request(p, pr->opts.lists && pr->opts.access ? "atens_e" : "aten_e", &entry, false, no);
+	err = request(p, pr->opts.lists && pr->opts.access ? "atens_e" : "aten_e", &entry, false,
+		      no);
 	if (err)
 		return err;
 	p->cost[entry.cost == SITE_STEPPED]++;
+	p->ends[rets[0].cost == SITE_STEPPED]++;
 	if (!p->rep->off) {
 		p->rep->off = entry.off;
 		snprintf(p->rep->insn, sizeof(p->rep->insn), "%s", entry.insn);
@@ -210,12 +238,14 @@ int ops__plan(struct batch *b, const struct probe_def *d, struct probe_report *r
 		      : 0;
 	if (!err && torch >= MT_MAX_TORCHES)
 		err = -ENOSPC;
-	if (!err && pr->progs && bpf_map_update_elem(progs__map(pr->progs, "torches"), &torch, &a.torch, 0))
+	if (!err && pr->progs &&
+	    bpf_map_update_elem(progs__map(pr->progs, "torches"), &torch, &a.torch, 0))
 		err = -errno;
 	for (i = 0; i < a.n && !err; i++) {
 		err = plan_op(&p, &a.v[i]);
 		if (err == 1) {
-			/* The end of it would be missed; of those made of others few are called so. */
+			/* The end of it would be missed; of those made of others few are called so.
+			 */
 			p.skipped += !(a.v[i].op.flags & MT_OP_REDISPATCH);
 			err = 0;
 		}
@@ -232,8 +262,10 @@ int ops__plan(struct batch *b, const struct probe_def *d, struct probe_report *r
 			p.skipped);
 	if (pr->opts.access && a.no_access)
 		pr_warn("%s: no accesses to tensors: %s", b->file->path, a.no_access);
-	pr_debug("%s: %zu operators, %zu functions, %zu requests, key_set %u, autograd %u, tls 0x%llx, python 0x%llx",
-		 b->file->path, a.operators, a.n, b->n, a.torch.key_set, a.torch.autograd,
+	pr_debug("%s: %zu operators, %zu functions, %zu requests, ends %llu emulated %llu stepped, "
+		 "key_set %u, autograd %u, tls 0x%llx, python 0x%llx",
+		 b->file->path, a.operators, a.n, b->n, (unsigned long long)p.ends[0],
+		 (unsigned long long)p.ends[1], a.torch.key_set, a.torch.autograd,
 		 (unsigned long long)a.torch.tls_slot, (unsigned long long)a.torch.python);
 out:
 	aten__free(&a);

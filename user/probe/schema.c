@@ -75,7 +75,8 @@ static bool take_apart(const char *text, struct schema *s)
 static int add(struct schemas *all, const struct schema *s)
 {
 	const char *base = s->text + s->ns_len;
-	struct hkey k = { name_hash(base, s->base_len, base + s->base_len + 1, s->overload_len), 0 };
+	struct hkey k = { name_hash(base, s->base_len, base + s->base_len + 1, s->overload_len),
+			  0 };
 	uint64_t *v;
 
 	if (all->n == SCHEMAS_MAX)
@@ -113,11 +114,11 @@ static void link_names(struct schemas *all)
 
 			if ((s->ns_len == 0) != (bare == 1))
 				continue;
-			v = hmap__get(&all->by_name,
-				      (struct hkey){ name_hash(base, s->base_len,
-							       base + s->base_len + 1,
-							       s->overload_len),
-						     0 });
+			v = hmap__get(
+				&all->by_name,
+				(struct hkey){ name_hash(base, s->base_len, base + s->base_len + 1,
+							 s->overload_len),
+					       0 });
 			if (!v)
 				continue;
 			s->next = *v ? &all->v[*v - 1] : NULL;
