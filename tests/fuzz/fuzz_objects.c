@@ -110,7 +110,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	t0 = clock__boot();
 	h.deadline = t0 + 500000000;
 	if (!gc__find(&h, runtime, &g))
-		(void)gc__each(&h, &g, 1 << 20, on_object, &r, &n, &torn);
+		(void)gc__each(&h, &g, GC_LISTS, 1 << 20, on_object, &r, &n, &torn);
 	if (clock__boot() - t0 > 5000000000ULL)
 		abort();
 	/* Two weights with a gradient in each of both, two states, a weight that is a buffer too. */

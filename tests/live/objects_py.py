@@ -4,7 +4,7 @@ Optimizers and modules that look like torch's: objects_py.py FOLDER GENERATION [
 
 FOLDER has the module tensor. Prints each tensor that has memory on the NPU, as "kind address bytes device",
 then "ready", and at each line on stdin changes something and prints all again. In place of a line,
-"storm": objects come and go, and collections run, until the next; "step": it goes by; "fork": a child begins; "freeze": all is
+"storm": objects come and go, and collections run, until the next; "step": it goes by; "fork": a child begins; "young": an optimizer is made; "freeze": all is
 taken out of the collector's generations; "block": a tensor lies where userfaultfd does not
 answer.
 """
@@ -207,6 +207,8 @@ for line in sys.stdin:
         library.mstxRangeEnd(ctypes.c_uint64(library.mstxRangeStartA(b'step start', None)))
     elif line.strip() == 'freeze':
         gc.freeze()
+    elif line.strip() == 'young':
+        kept.append(optimizer(Adam, 1))
     elif line.strip() == 'fork':
         if not os.fork():
             time.sleep(100)

@@ -103,13 +103,19 @@ class ObjectBase(LiveTest):
         self.assertEqual(got, t.known, counts)
         self.assertEqual((counts['optimizers'], counts['modules'], counts['cut'], counts['torn']), (3, 1, 0, 0))
         self.assertGreater(len(got), 1400)
-        # Later: others, which only a search finds, and one less.
+        # One that was made just now is among the young.
+        t.say('young')
+        got, counts = r.ask('read')
+        self.assertNotEqual(got, t.known)
+        got, counts = r.ask('young')
+        self.assertEqual(got, t.known, counts)
+        # Later: others, which only a search among all finds, and one less.
         t.say()
-        got, _ = r.ask('read')
+        got, _ = r.ask('young')
         self.assertNotEqual(got, t.known)
         got, counts = r.ask('find')
         self.assertEqual(got, t.known, counts)
-        self.assertEqual(counts['optimizers'], 4)
+        self.assertEqual(counts['optimizers'], 5)
         t.say('freeze')
         got, counts = r.ask('find')
         self.assertEqual(got, t.known, counts)

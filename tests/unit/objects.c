@@ -392,7 +392,7 @@ static int walk(bool *torn)
 	cr_assert_eq(gc__find(&h, runtime, &g), 0);
 	cr_assert_eq(g.n, 4);
 	cr_assert_eq(g.heads[0], heads);
-	return gc__each(&h, &g, 100000, on_object, NULL, &n, torn);
+	return gc__each(&h, &g, GC_LISTS, 100000, on_object, NULL, &n, torn);
 }
 
 Test(objects, all_objects)
@@ -447,6 +447,6 @@ Test(objects, lists_that_lead_astray)
 	cr_expect_eq(n_seen, 1001);
 	/* More than asked for. */
 	cr_assert_eq(gc__find(&h, runtime, &g), 0);
-	cr_expect_eq(gc__each(&h, &g, 500, on_object, NULL, &n, &torn), -E2BIG);
+	cr_expect_eq(gc__each(&h, &g, GC_LISTS, 500, on_object, NULL, &n, &torn), -E2BIG);
 	cr_expect_eq(n, 500);
 }
