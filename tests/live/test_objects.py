@@ -150,18 +150,18 @@ class MovingTest(ObjectBase):
             if argv[0]:
                 told += 1
                 with self.subTest(minor=minor):
-                    self.storm(argv[0])
+                    self.storm(minor, argv[0])
         if not told:
             self.skipTest('no CPython here')
 
-    def storm(self, argv):
+    def storm(self, minor, argv):
         t = Target(self, argv)
         r = Reader(self, t.pid)
         t.say('storm')
         whole, torn = 0, 0
         for _ in range(20):
             got, counts = r.ask('find')
-            self.assertIsNotNone(got, counts)
+            self.assertIsNotNone(got, (minor, counts))
             self.assertEqual([x for x in got if x not in t.known], [])
             self.assertLess(counts['walk_us'], 5000000)
             whole += got == t.known

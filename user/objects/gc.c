@@ -14,7 +14,7 @@
 /* PyInterpreterState is searched so far; of 3.8 it is _PyRuntime. */
 #define SEARCHED (256u << 10)
 #define MAX_INTERPRETERS 8
-#define TRIES 20
+#define TRIES 100
 #define PAUSE_NS 1000000
 /* In front of an object. The lowest bits of its words are flags. */
 #define GC_HEAD 16u

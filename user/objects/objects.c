@@ -144,6 +144,17 @@ static void begin(struct objects *o, unsigned int ms)
 	heap__forget(&o->heap);
 }
 
+/* They stay where they are, but for interpreters that come and go: those that were found serve. */
+static int find_lists(struct objects *o)
+{
+	struct gc g;
+	int err = gc__find(&o->heap, o->py->runtime, &g);
+
+	if (!err)
+		o->gc = g;
+	return err == -ENOENT && o->gc.n ? 0 : err;
+}
+
 int objects__find(struct objects *o, bool young, unsigned int ms)
 {
 	uint64_t t0 = clock__boot(), n;
@@ -152,9 +163,8 @@ int objects__find(struct objects *o, bool young, unsigned int ms)
 	int err;
 
 	begin(o, ms);
-	/* Where they are does not change, but for interpreters that come and go. */
 	if (!young || !o->gc.n)
-		err = gc__find(&o->heap, o->py->runtime, &o->gc);
+		err = find_lists(o);
 	else
 		err = 0;
 	if (err)
