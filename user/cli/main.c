@@ -26,6 +26,7 @@ static const struct {
 	{ "gap", cmd_gap, "how evenly each step of a dump uses its pools" },
 	{ "inefficient", cmd_inefficient,
 	  "blocks of a dump allocated too early, freed too late, idle" },
+	{ "watch", cmd_watch, "what happened to chosen blocks of a dump, from MALLOC to FREE" },
 	{ "decompose", cmd_decompose, "who owns the memory of each pool of a dump" },
 	{ "cut", cmd_cut,
 	  "a window of a dump, or its processes and devices, as dumps of their own" },
