@@ -3,10 +3,13 @@
 Optimizers and modules that look like torch's: objects_py.py FOLDER GENERATION [LIBRARY]
 
 FOLDER has the module tensor. Prints each tensor that has memory on the NPU, as "kind address bytes device",
-then "ready", and at each line on stdin changes something and prints all again. In place of a line,
-"storm": objects come and go, and collections run, until the next; "step": it goes by; "fork": a child begins; "young": an optimizer is made; "freeze": all is
-taken out of the collector's generations; "block": a tensor lies where userfaultfd does not
-answer.
+then "ready", and at each line on stdin changes something and prints all again. In place of a line:
+storm   objects come and go, and collections run, until the next
+step    one goes by
+young   an optimizer is made
+fork    a child begins
+freeze  all is taken out of the collector's generations
+block   a tensor lies where userfaultfd does not answer
 """
 import collections
 import ctypes

@@ -200,7 +200,8 @@ class OwnersTest(ObjectBase):
         self.assertGreater(o['readings'], 3)
         path = glob.glob(os.path.join(r.dir, 'dump', 'owners_*.csv'))[0]
         with open(path) as f:
-            got = sorted(f"{x['Owner'].split('@')[2]} {int(x['Ptr']):x} {x['Size(byte)']} {x['Device Id']}" for x in csv.DictReader(f))
+            got = sorted(f"{x['Owner'].split('@')[2]} {int(x['Ptr']):x} {x['Size(byte)']} {x['Device Id']}"
+                         for x in csv.DictReader(f))
         self.assertEqual(got, t.known)
         self.assertEqual(o['preattach'], len(t.known))
         self.assertEqual(os.stat(path).st_mode & 0o7777, 0o600)
