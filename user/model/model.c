@@ -441,6 +441,7 @@ int model__event(struct model *m, const struct event *e)
 			m->counts.failures[1]++;
 			break;
 		}
+		p->acl |= e->kind == EV_ACL_INIT;
 		system_row(m, p, e->kind == EV_ACL_INIT ? ROW_ACL_INIT : ROW_ACL_FINI, e->time,
 			   e->tid, 0, true);
 		break;
@@ -470,7 +471,8 @@ int model__event(struct model *m, const struct event *e)
 	case EV_FORK:
 		break;
 	default:
-		model__memory(m, p, e);
+		if (!ops__event(m, p, e))
+			model__memory(m, p, e);
 	}
 	m->refs = NULL;
 	return 0;

@@ -73,6 +73,12 @@ static uint8_t *put_rare(uint8_t *p, const struct row *r)
 		p = put_var(p, r->lost_cpu);
 		p = put_str(p, r->lost_library);
 	}
+	if (a & ATTR_ACCESS) {
+		p = put_var(p, (uint64_t)r->pool);
+		p = put_str(p, r->dtype);
+		p = put_str(p, r->format);
+		p = put_str(p, r->shape);
+	}
 	if (a & ATTR_ACTIVE)
 		p = put_var(p, r->active);
 	if (a & ATTR_STREAM)
@@ -199,6 +205,14 @@ static void get_rare(struct in *in, struct row *r)
 		r->lost_last = get_var(in);
 		r->lost_cpu = (uint32_t)get_var(in);
 		r->lost_library = get_text(in, NULL);
+	}
+	if (a & ATTR_ACCESS) {
+		uint64_t pool = get_var(in);
+
+		r->pool = pool < ROW_TYPE_MAX ? (enum row_type)pool : ROW_PTA;
+		r->dtype = get_text(in, NULL);
+		r->format = get_text(in, NULL);
+		r->shape = get_text(in, NULL);
 	}
 	if (a & ATTR_ACTIVE)
 		r->active = get_var(in);
