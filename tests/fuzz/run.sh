@@ -53,6 +53,8 @@ ldcache) sources=("$src"/user/target/{ldcache,root}.c "$src"/user/base/*.c) libs
 	[ $# -gt 0 ] || head -c 65536 /etc/ld.so.cache >"$out/corpus/ld.so.cache" ;;
 journal) sources=("$src"/user/{output,base}/*.c "$src"/user/model/row.c) libs=(-lsqlite3) ;;
 python) sources=("$src"/user/symbol/py{code,decode,layout,line,mem,object,walk}.c "$src"/user/base/*.c) libs=() ;;
+objects) sources=("$src"/user/objects/{gc,heap,module,tensor,type,value}.c "$src"/user/symbol/py{layout,mem,object}.c
+	"$src"/user/base/*.c) libs=() ;;
 dump) sources=("$src"/user/{input,base}/*.c "$src"/user/model/{row,texts}.c) libs=(-lsqlite3)
 	if [ $# -eq 0 ]; then # rows of each form, and a db
 		cp "$src/tests/unit/data/steps/leaks_dump.csv" "$out/corpus/"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * What user/objects finds in a process, once for each line on stdin: "find" looks for
- * optimizers and modules and reads, "read" only reads. Printed: one line a storage, then
+ * optimizers and modules and reads, "young" looks among young objects only, "read" only reads. Printed: one line a storage, then
  * "done" and the counts; or "error" and why.
  */
 #include <inttypes.h>
@@ -29,7 +29,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	while (fgets(line, sizeof(line), stdin)) {
-		err = *line == 'f' ? objects__find(o, 20000) : 0;
+		err = *line == 'f' || *line == 'y' ? objects__find(o, *line == 'y', 20000) : 0;
 		if (!err)
 			err = objects__read(o, 20000, &v, &n);
 		if (err) {

@@ -3,9 +3,13 @@
 Optimizers and modules that look like torch's: objects_py.py FOLDER GENERATION [LIBRARY]
 
 FOLDER has the module tensor. Prints each tensor that has memory on the NPU, as "kind address bytes device",
-then "ready", and at each line on stdin changes something and prints all again. In place of a line,
-"storm": objects come and go, and collections run, until the next; "step": it goes by; "fork": a child begins; "block": a tensor lies where userfaultfd does not
-answer.
+then "ready", and at each line on stdin changes something and prints all again. In place of a line:
+storm   objects come and go, and collections run, until the next
+step    one goes by
+young   an optimizer is made
+fork    a child begins
+freeze  all is taken out of the collector's generations
+block   a tensor lies where userfaultfd does not answer
 """
 import collections
 import ctypes
@@ -204,6 +208,10 @@ for line in sys.stdin:
         busy.start()
     elif line.strip() == 'step':
         library.mstxRangeEnd(ctypes.c_uint64(library.mstxRangeStartA(b'step start', None)))
+    elif line.strip() == 'freeze':
+        gc.freeze()
+    elif line.strip() == 'young':
+        kept.append(optimizer(Adam, 1))
     elif line.strip() == 'fork':
         if not os.fork():
             time.sleep(100)

@@ -9,6 +9,9 @@
 
 #include <errno.h>
 
+/* Parts of 1 that a confidence is kept in. */
+#define TOLD_SCALE 1e6
+
 struct block {
 	struct item malloc;
 	uint64_t match[RULE_TEXTS];
@@ -43,7 +46,7 @@ struct decompose {
 	struct texts *labels;
 	struct steps *steps;
 	struct hmap devices, pools, live, groups, calls, ops;
-	struct hmap told; /* block -> number of its label, confidence in 1/10000 */
+	struct hmap told; /* block -> number of its label, confidence in parts */
 	struct block *blocks;
 	size_t n_blocks, cap_blocks;
 	uint32_t free_block;
@@ -169,7 +172,7 @@ static int label_of(struct decompose *d, const struct block *b, struct owner_blo
 	told = hmap__get(&d->told, key_of(&b->malloc));
 	if (told && weak != SIZE_MAX) {
 		f.label = texts__get(d->labels, (uint32_t)(*told >> 32), NULL);
-		f.confidence = (double)(uint32_t)*told / 10000;
+		f.confidence = (double)(uint32_t)*told / TOLD_SCALE;
 		o->source = OWNER_OBJECT;
 	} else if (weak == SIZE_MAX) {
 		f.label = owner;
@@ -385,7 +388,7 @@ int decompose__told(struct decompose *d, const struct item *block, const char *o
 	v = hmap__put(&d->told, k, &fresh);
 	if (!v)
 		return -ENOMEM;
-	*v = (uint64_t)number << 32 | (uint32_t)(confidence * 10000 + 0.5);
+	*v = (uint64_t)number << 32 | (uint32_t)(confidence * TOLD_SCALE);
 	/* Twice told, it is still one block. */
 	return fresh && !block->alloc ? memory(d, block) : 0;
 }

@@ -5,6 +5,7 @@
  */
 #include "cli/owners.h"
 
+#include <bpf/bpf.h>
 #include <cJSON.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -63,17 +64,29 @@ int owners__open(struct session *s)
 	return err;
 }
 
+/* Initial targets are in the map, in whichever order they are met. */
+static bool is_child(const struct session *s, pid_t pid)
+{
+	struct mt_target t;
+	pid_t parent;
+	uint32_t key;
+
+	if (proc__parent(pid, &parent))
+		return false;
+	key = (uint32_t)parent;
+	return hmap__get(&s->owners->met, (struct hkey){ key, 0 }) ||
+	       !bpf_map_lookup_elem(s->targets_fd, &key, &t);
+}
+
 void owners__process(struct session *s, pid_t pid, uint32_t start)
 {
 	struct owners *w = s->owners;
 	uint64_t *v;
-	pid_t parent;
 
 	if (!w)
 		return;
 	hmap__put(&w->met, (struct hkey){ (uint64_t)pid, 0 }, NULL);
-	if (!proc__parent(pid, &parent) &&
-	    hmap__get(&w->met, (struct hkey){ (uint64_t)parent, 0 })) {
+	if (is_child(s, pid)) {
 		v = hmap__put(&w->children, (struct hkey){ (uint64_t)pid, 0 }, NULL);
 		if (v)
 			*v = start;

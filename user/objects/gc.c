@@ -11,11 +11,10 @@
 #include <time.h>
 
 #define GENERATION 24u /* head, threshold, count */
-#define LISTS 4u
 /* PyInterpreterState is searched so far; of 3.8 it is _PyRuntime. */
 #define SEARCHED (256u << 10)
 #define MAX_INTERPRETERS 8
-#define TRIES 20
+#define TRIES 100
 #define PAUSE_NS 1000000
 /* In front of an object. The lowest bits of its words are flags. */
 #define GC_HEAD 16u
@@ -47,7 +46,7 @@ static bool newer(struct heap *h, uint64_t at, const uint64_t *w)
 {
 	int i, is, some = 0;
 
-	for (i = 0; i < (int)LISTS; i++) {
+	for (i = 0; i < (int)GC_LISTS; i++) {
 		is = list_at(h, at + GENERATION * (unsigned int)i, w + 3 * i);
 		if (is < 0)
 			return false;
@@ -96,9 +95,9 @@ static int search(struct heap *h, uint64_t base, struct gc *g)
 			continue;
 		if (!old)
 			frozen = base + off + 3 * GENERATION;
-		if (g->n + LISTS > MT_ARRAY_SIZE(g->heads))
+		if (g->n + GC_LISTS > MT_ARRAY_SIZE(g->heads))
 			return -ENOENT;
-		for (i = 0; i < LISTS - 1; i++)
+		for (i = 0; i < GC_LISTS - 1; i++)
 			g->heads[g->n++] = base + off + GENERATION * i;
 		g->heads[g->n++] = frozen;
 		return 0;
@@ -225,7 +224,7 @@ static int walk_list(struct walk *w, uint64_t head)
 	return at != head;
 }
 
-int gc__each(struct heap *h, const struct gc *g, uint64_t max,
+int gc__each(struct heap *h, const struct gc *g, unsigned int lists, uint64_t max,
 	     int (*fn)(void *ctx, uint64_t obj, uint64_t type), void *ctx, uint64_t *n, bool *torn)
 {
 	struct walk w = { h, g, max, fn, ctx, n, torn };
@@ -235,7 +234,7 @@ int gc__each(struct heap *h, const struct gc *g, uint64_t max,
 	*n = 0;
 	*torn = false;
 	for (i = 0; i < g->n && err >= 0; i++) {
-		err = walk_list(&w, g->heads[i]);
+		err = i % GC_LISTS < lists ? walk_list(&w, g->heads[i]) : 0;
 		*torn |= err == 1;
 	}
 	return err < 0 ? err : 0;

@@ -96,13 +96,17 @@ struct gc {
 	size_t n;
 };
 
+/* Of an interpreter's lists the first ones are those of young objects. */
+#define GC_LISTS 4u
+#define GC_YOUNG 2u
+
 /* Where the lists begin. 0 or -errno (-ENOENT: not found). */
 int gc__find(struct heap *h, uint64_t runtime, struct gc *g);
 /*
  * fn for each object: 0, -errno, -ENOENT: its type is none. 0 or -errno. *torn: objects moved,
- * some were not met. max: of objects.
+ * some were not met. max: of objects. lists: the first so many of each interpreter's.
  */
-int gc__each(struct heap *h, const struct gc *g, uint64_t max,
+int gc__each(struct heap *h, const struct gc *g, unsigned int lists, uint64_t max,
 	     int (*fn)(void *ctx, uint64_t obj, uint64_t type), void *ctx, uint64_t *n, bool *torn);
 
 /* ---- tensors (tensor.c) ---- */

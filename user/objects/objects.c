@@ -27,6 +27,7 @@ struct objects {
 	struct heap heap;
 	struct types types;
 	struct tensor_layout layout;
+	struct gc gc;
 	struct root *roots;
 	size_t n_roots, cap_roots;
 	struct objects_counts counts;
@@ -143,28 +144,49 @@ static void begin(struct objects *o, unsigned int ms)
 	heap__forget(&o->heap);
 }
 
-int objects__find(struct objects *o, unsigned int ms)
+/* They stay where they are, but for interpreters that come and go: those that were found serve. */
+static int find_lists(struct objects *o)
 {
-	uint64_t t0 = clock__boot();
-	size_t before;
 	struct gc g;
+	int err = gc__find(&o->heap, o->py->runtime, &g);
+
+	if (!err)
+		o->gc = g;
+	return err == -ENOENT && o->gc.n ? 0 : err;
+}
+
+int objects__find(struct objects *o, bool young, unsigned int ms)
+{
+	uint64_t t0 = clock__boot(), n;
+	size_t before = o->n_roots;
+	bool torn;
 	int err;
 
 	begin(o, ms);
-	err = gc__find(&o->heap, o->py->runtime, &g);
+	if (!young || !o->gc.n)
+		err = find_lists(o);
+	else
+		err = 0;
 	if (err)
 		return err;
-	before = o->n_roots;
-	types__forget(&o->types);
-	err = gc__each(&o->heap, &g, MAX_OBJECTS, on_object, o, &o->counts.walked, &o->counts.torn);
+	if (!young)
+		types__forget(&o->types);
+	err = gc__each(&o->heap, &o->gc, young ? GC_YOUNG : GC_LISTS, MAX_OBJECTS, on_object, o, &n,
+		       &torn);
 	/* Those of before that were not met again are gone, if all could be met. */
-	if (!err && !o->counts.torn) {
+	if (!young && !err && !torn) {
 		o->n_roots -= before;
 		memmove(o->roots, o->roots + before, o->n_roots * sizeof(*o->roots));
 	}
 	settle(o);
-	o->counts.walk_ns = clock__boot() - t0;
-	o->counts.cut = err == -E2BIG || err == -ETIME;
+	if (young) {
+		o->counts.young_ns = clock__boot() - t0;
+	} else {
+		o->counts.walked = n;
+		o->counts.torn = torn;
+		o->counts.walk_ns = clock__boot() - t0;
+		o->counts.cut = err == -E2BIG || err == -ETIME;
+	}
 	return err == -E2BIG ? 0 : err;
 }
 

@@ -39,7 +39,8 @@ struct objects;
 
 struct objects_counts {
 	uint64_t walked; /* objects of the garbage collector that were looked at, last time */
-	uint64_t walk_ns, read_ns; /* what that took, and the last reading */
+	uint64_t walk_ns, young_ns, read_ns; /* what the last search, one among the young, the last
+					      * reading took */
 	size_t optimizers, modules; /* known now */
 	size_t tensors; /* of the last reading, on any device */
 	bool cut; /* a bound was met: what is told is not all */
@@ -53,10 +54,11 @@ struct objects_counts {
 int objects__open(pid_t pid, struct objects **out, char *why, size_t n);
 void objects__close(struct objects *o); /* NULL is fine */
 /*
- * Look through all objects for optimizers and modules. 0 or -errno: -ETIME: not done in ms, what
- * was found counts. -ESRCH: it has gone.
+ * Look through all objects for optimizers and modules; young: only through those that were made
+ * a short time ago, which are few. 0 or -errno: -ETIME: not done in ms, what was found counts.
+ * -ESRCH: it has gone.
  */
-int objects__find(struct objects *o, unsigned int ms);
+int objects__find(struct objects *o, bool young, unsigned int ms);
 /*
  * Where the tensors of those are, by address; malloced. 0 or -errno as above. Each storage was
  * there at the first and at the last moment of the call.
@@ -79,12 +81,12 @@ struct reading {
 struct readings;
 
 struct readings_counts {
-	uint64_t readings, searches; /* done */
+	uint64_t readings, searches; /* done; searches: among all objects */
 	uint64_t ns; /* time they took, all together */
 	uint64_t failed; /* that came to nothing, of processes where some had not; or that nobody
 			    took */
 	size_t processes; /* with an optimizer or a module */
-	size_t optimizers, modules; /* of all, at the last search of each */
+	size_t optimizers, modules; /* of all, as many as each had at most */
 	bool cut, stuck; /* stuck: its memory did not answer within the time */
 };
 

@@ -23,6 +23,7 @@
 #define OPEN_PAUSE (100 * MS)
 #define OPEN_PAUSE_MAX (1000 * MS)
 /* While nothing is found: a program that begins makes its model at some time. */
+#define YOUNG_PAUSE (20 * MS)
 #define EARLY_SHARE 5
 #define EARLY_PAUSE (200 * MS)
 #define EARLY_SEARCHES 50
@@ -36,7 +37,7 @@ struct proc {
 	pid_t pid;
 	uint32_t start;
 	struct objects *o;
-	uint64_t due, find_due, pause;
+	uint64_t due, find_due, young_due, pause;
 	uint64_t soonest; /* not before, also when asked for */
 	bool soon;
 	uint64_t generation; /* of the last request that it was read for */
@@ -90,7 +91,7 @@ static void until(struct timespec *ts, uint64_t ns)
 
 static int find(struct proc *p)
 {
-	int err = objects__find(p->o, FIND_LIMIT_MS);
+	int err = objects__find(p->o, false, FIND_LIMIT_MS);
 
 	objects__counts(p->o, &p->counts);
 	if (p->counts.optimizers)
@@ -99,6 +100,16 @@ static int find(struct proc *p)
 		p->find_due = after(p, p->counts.walk_ns, EARLY_SHARE, EARLY_PAUSE);
 	else
 		p->find_due = after(p, p->counts.walk_ns, SHARE, FIND_PAUSE);
+	return err == -ETIME ? 0 : err;
+}
+
+/* New ones are among the young at first, if one looks soon enough. */
+static int find_young(struct proc *p)
+{
+	int err = objects__find(p->o, true, FIND_LIMIT_MS);
+
+	objects__counts(p->o, &p->counts);
+	p->young_due = after(p, p->counts.young_ns, SHARE, YOUNG_PAUSE);
 	return err == -ETIME ? 0 : err;
 }
 
@@ -133,9 +144,11 @@ static struct reading *look(struct proc *p, bool whole, uint64_t read_pause, boo
 	*searched = !*err && (whole || clock__boot() >= p->find_due);
 	if (*searched)
 		*err = find(p);
+	else if (!*err && clock__boot() >= p->young_due)
+		*err = find_young(p);
 	if (*err)
 		return NULL;
-	p->due = p->find_due;
+	p->due = MT_MIN(p->find_due, p->young_due);
 	if (!p->counts.optimizers && !p->counts.modules)
 		return NULL;
 	g = calloc(1, sizeof(*g));
@@ -149,7 +162,7 @@ static struct reading *look(struct proc *p, bool whole, uint64_t read_pause, boo
 	*err = objects__read(p->o, READ_LIMIT_MS, &g->v, &g->n);
 	g->t1 = clock__boot();
 	objects__counts(p->o, &p->counts);
-	p->due = after(p, p->counts.read_ns, SHARE, read_pause);
+	p->due = MT_MAX(p->due, after(p, p->counts.read_ns, SHARE, read_pause));
 	p->soonest = after(p, p->counts.read_ns, SOON_SHARE, SOON_PAUSE);
 	if (!*err)
 		return g;
@@ -224,6 +237,17 @@ static void hand_out(struct readings *r, struct reading *g)
 	r->waiting++;
 }
 
+/* At its end a program takes them apart: what it had at most is what it had. */
+static void show(struct proc *p)
+{
+	size_t optimizers = MT_MAX(p->shown.optimizers, p->counts.optimizers);
+	size_t modules = MT_MAX(p->shown.modules, p->counts.modules);
+
+	p->shown = p->counts;
+	p->shown.optimizers = optimizers;
+	p->shown.modules = modules;
+}
+
 static void work(struct readings *r, struct proc *p)
 {
 	uint64_t generation = r->generation, t0 = clock__boot();
@@ -245,7 +269,7 @@ static void work(struct readings *r, struct proc *p)
 	if (p->soon && g)
 		p->due = MT_MIN(p->due, p->soonest);
 	p->soon = false;
-	p->shown = p->counts;
+	show(p);
 	r->counts.ns += clock__boot() - t0;
 	r->counts.searches += searched;
 	if (g) {

@@ -151,8 +151,8 @@ static int cached_keys(struct heap *h, uint64_t type, struct table *t)
 static int own_values(struct heap *h, uint64_t obj, uint64_t type, uint64_t flags, uint64_t *dict,
 		      struct table *t)
 {
-	uint64_t w, size;
-	uint8_t b[8];
+	uint64_t w = 0, size;
+	uint8_t b[8] = { 0 };
 	int err;
 
 	err = heap__u64(h, obj - 24, dict);

@@ -4,8 +4,9 @@ A model trained with an optimizer: owners.py MODEL OPTIMIZER [STEPS] [SECONDS] [
 
 The memory of its parameters, their gradients and the optimizer's state at the end of each step stands
 in the account ('steps': when, then kind, address, bytes of each), and SECONDS go by before the next.
-MODEL: mlp, cnn, transformer, checkpoint, fsdp (sharded: parameters are DTensors). OPTIMIZER: sgd, adam, adamw, each with -foreach, -fused; npu
-(torch_npu's own, which puts all parameters into one piece of memory); none (only forward).
+MODEL: mlp, cnn, transformer, checkpoint, fsdp (sharded: parameters are DTensors).
+OPTIMIZER: sgd, adam, adamw, each with -foreach, -fused; npu (torch_npu's own, which puts all parameters
+into one piece of memory); none (only forward).
 late: the model is made before READY, so that its weights are older than the attach.
 """
 import os
@@ -72,7 +73,8 @@ def shard(whole):
 
 def optimize(parameters):
     name, _, how = OPTIMIZER.partition('-')
-    kinds = {'sgd': (torch.optim.SGD, {'lr': 1e-3, 'momentum': 0.9}), 'adam': (torch.optim.Adam, {}), 'adamw': (torch.optim.AdamW, {})}
+    kinds = {'sgd': (torch.optim.SGD, {'lr': 1e-3, 'momentum': 0.9}), 'adam': (torch.optim.Adam, {}),
+             'adamw': (torch.optim.AdamW, {})}
     if name == 'none':
         return None
     if name == 'npu':
