@@ -41,6 +41,7 @@ enum event_kind {
 	EV_MS_FREE, /* addr */
 	EV_MS_KEEP, /* addr, size: what is kept of a block that is freed else */
 	EV_MS_PART, /* the end of the call that does that */
+	EV_ASK, /* key = enum mt_ask, addr = its value, text */
 	EV_FORK, /* addr = parent tgid */
 	EV_EXEC,
 	EV_EXIT,

@@ -124,6 +124,11 @@ static void from_call(const struct mt_call *c, struct event *e)
 		e->ret = (int64_t)c->a[4];
 		e->flags |= c->a[2] == MT_MSTX_PY ? EVF_PY : 0;
 		break;
+	case MT_FN_ASK:
+		e->kind = EV_ASK;
+		e->key = (uint32_t)c->a[1];
+		e->size = 0;
+		break;
 	case MT_FN_MS_ALLOC:
 	case MT_FN_MS_FREE:
 	case MT_FN_MS_KEEP:

@@ -102,7 +102,7 @@ static int setup(struct session *s)
 				 .stacks = s->opts.stacks.c || s->opts.stacks.python };
 	struct prober_opts pr = { .classes = classes(&s->opts) };
 	struct drain_opts dr = { .window_ns = WINDOW_NS, .early = po.stacks };
-	struct model_ops ops = { on_row, on_describe, on_ended };
+	struct model_ops ops = { on_row, on_describe, on_ended, asked__label, asked__config };
 	struct out_opts oo = { .dir = s->opts.dir,
 			       .vendor = s->opts.vendor,
 			       .newer = s->opts.newer,
@@ -122,6 +122,7 @@ static int setup(struct session *s)
 				 .npus = s->opts.npus,
 				 .npu_slots = s->opts.npu_slots,
 				 .cpu = s->opts.cpu,
+				 .paused = s->opts.paused,
 				 .stacks = po.stacks,
 				 .boot_to_real = s->boot_to_real };
 	const char *env = getenv("MEMTAP_INFLIGHT_MAX"), *bad;
@@ -302,7 +303,9 @@ static void tick(struct session *s)
 {
 	static uint64_t flushed, drawn, losses, alive;
 
+	control__tick(s);
 	session__deliver(s, false);
+	asked__tick(s);
 	later__tick(s);
 	if (every(&losses, LOSSES_MS))
 		session__losses(s);
@@ -402,6 +405,7 @@ static void finish(struct session *s)
 	/* What programs that were running at the stop still wrote. */
 	drain__stop(s->drain);
 	session__deliver(s, true);
+	control__close(s);
 	s->detached = true;
 	session__losses(s);
 	model__stop(s->model, s->t_stop);
@@ -438,6 +442,8 @@ int session__run(struct session *s)
 			pr_err("nothing to probe, and new mappings cannot be watched");
 			err = -ENOENT;
 		}
+		if (!err)
+			control__open(s);
 		/* The last step: what has begun is not ended for an error of ours. */
 		if (!err)
 			err = session__release(s);
@@ -459,6 +465,7 @@ int session__run(struct session *s)
 		pr_err("record: %s", strerror(-err));
 	if (!ran)
 		session__end_child(s);
+	control__close(s);
 	mapwatch__close(s->watch);
 	stacks__free(s->stacks);
 	drain__free(s->drain);

@@ -22,6 +22,7 @@ struct block {
 	const char *owner;
 	uint32_t next_free; /* in the free list */
 	bool live;
+	bool paused; /* its MALLOC had no row */
 };
 
 struct range {
@@ -91,6 +92,21 @@ struct uses {
 	size_t n, cap;
 };
 
+/* msleaks.md 8.1: so many labels of a thread count, the innermost beyond are dropped. */
+#define MAX_LABELS 3
+#define MAX_LABEL 128 /* bytes of one; V-seed 64 */
+#define MAX_LABEL_THREADS 4096u
+
+/* What a thread has told that its allocations are for. */
+struct labels {
+	uint32_t tid;
+	unsigned int n;
+	struct label {
+		char text[MAX_LABEL + 1];
+		unsigned int depth; /* entered so often */
+	} v[MAX_LABELS];
+};
+
 struct process {
 	uint32_t tgid, start, index;
 	uint64_t next_id, kernel_index, next_range;
@@ -99,6 +115,11 @@ struct process {
 	bool ended;
 	bool segments; /* no tensors are seen: rows of segments say so */
 	bool started; /* START_TRACE written */
+	bool paused; /* no rows but of marks and the system (V-now: none) */
+	struct model_wants wants;
+	uint64_t asked_steps; /* STEP rows */
+	struct labels *labels; /* threads that have some */
+	size_t n_labels;
 	struct hmap threads; /* tid -> packed struct thread */
 	struct hmap streams; /* stream -> id + 1 */
 	struct hmap stream_devices; /* stream -> logical device */

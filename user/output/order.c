@@ -12,6 +12,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#define MAX_LABELS 400 /* bytes of the labels of one block */
+
 struct block {
 	struct block *prev, *next; /* in its pool, oldest first */
 	struct pool *pool;
@@ -22,6 +24,7 @@ struct block {
 	uint32_t noted; /* bytes of data that the journal has */
 	uint64_t in_journal; /* and of its records with them */
 	uint32_t rows;
+	char *labels; /* owners that it got since its MALLOC row: "@a@b", or NULL */
 	size_t dirty; /* index + 1 in order.dirty, 0 = not there */
 };
 
@@ -213,7 +216,26 @@ static void drop_block(struct order *o, struct block *b)
 	o->open_rows -= b->rows;
 	hmap__del(&o->blocks, block_key(p->pid, p->type, b->ptr), NULL);
 	free(b->data);
+	free(b->labels);
 	free(b);
+}
+
+/* A row of a block that ends, with what its owner has become. */
+static int write_row(struct order *o, const struct block *b, struct row *r)
+{
+	char *owner = NULL;
+	int err;
+
+	if (r->event == ROW_MALLOC && b->labels) {
+		if (asprintf(&owner, "%s%s", r->attrs & ATTR_OWNER && r->owner ? r->owner : "",
+			     b->labels) < 0)
+			return -ENOMEM;
+		r->attrs |= ATTR_OWNER;
+		r->owner = owner;
+	}
+	err = dump__row(o->dump, r);
+	free(owner);
+	return err;
 }
 
 /*
@@ -232,7 +254,7 @@ static int end_block(struct order *o, struct block *b)
 		n = row__decode(p, left, &r);
 		if (n < 0)
 			return (int)n;
-		err = dump__row(o->dump, &r);
+		err = write_row(o, b, &r);
 		if (err)
 			return err;
 		p += n;
@@ -274,6 +296,26 @@ static struct block *find(const struct order *o, const struct row *r)
 	uint64_t *v = hmap__get(&o->blocks, block_key(r->pid, r->type, r->ptr));
 
 	return v ? (struct block *)(uintptr_t)*v : NULL;
+}
+
+int order__label(struct order *o, uint32_t pid, enum row_type type, uint64_t ptr, const char *label)
+{
+	const uint64_t *v = hmap__get(&o->blocks, block_key(pid, type, ptr));
+	struct block *b = v ? (struct block *)(uintptr_t)*v : NULL;
+	size_t had = b && b->labels ? strlen(b->labels) : 0;
+	char *more;
+
+	if (!b)
+		return -ENOENT;
+	if (had + strlen(label) + 1 > MAX_LABELS)
+		return -ENOSPC;
+	more = realloc(b->labels, had + strlen(label) + 2);
+	if (!more)
+		return -ENOMEM;
+	more[had] = '@';
+	memcpy(more + had + 1, label, strlen(label) + 1);
+	b->labels = more;
+	return 0;
 }
 
 int order__row(struct order *o, const struct row *r)

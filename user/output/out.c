@@ -92,6 +92,18 @@ int out__row(struct out *o, const struct row *r)
 	return fail(o, trace__row(o->trace, r), "the trace");
 }
 
+int out__label(struct out *o, uint32_t pid, enum row_type type, uint64_t ptr, const char *label)
+{
+	if (o->opts.order != OUT_ORDER_BLOCK)
+		return -ENOTSUP;
+	return o->order ? order__label(o->order, pid, type, ptr, label) : -ENOENT;
+}
+
+uint64_t out__waiting(const struct out *o)
+{
+	return o->order ? order__open_rows(o->order) : 0;
+}
+
 /* The dump, then the journal: see journal.h. */
 static void flush_dump(struct out *o)
 {
