@@ -53,8 +53,8 @@ Test(clone_funcs, global)
 	skel = taken__load_tail(NULL);
 	if (!skel)
 		cr_skip_test("these BPF programs do not load here: %s", strerror(errno));
-	cr_expect_eq(functions(skel->obj, skel->progs.take_here), 4,
-		     "the program, uw_frames(), uw_frame() and uw_copy()");
+	cr_expect_eq(functions(skel->obj, skel->progs.take_here), 5,
+		     "the program, uw_frames(), uw_some(), uw_frame() and uw_copy()");
 	cr_expect_eq(functions(skel->obj, skel->progs.take_tail), 0, "no types are needed");
 	stack_tail_bpf__destroy(skel);
 }

@@ -315,6 +315,57 @@ Test(hal, oom_without_an_enclosing_call)
 	cr_expect_eq(counts().rows_events, 1);
 }
 
+static void fails(void)
+{
+	struct event e = ev(EV_OOM);
+
+	e.size = 1 << 30;
+	e.device = 0;
+	put(e);
+}
+
+/* What lives then: the youngest first, the largest first, each with its own call stack. */
+Test(oom, lists)
+{
+	struct model_opts o = ALL_OPTS;
+	struct event e;
+	unsigned int i;
+
+	o.oom_top = 3;
+	o.stacks = true;
+	begin_opts(o);
+	for (i = 1; i <= 5; i++) {
+		e = hal(0x1000 * i, i == 2 ? 9000 : 512 * i, 0);
+		e.refs.c = 100 + i;
+		put(e);
+	}
+	put(hal_free(0x5000));
+	n_rows = 0;
+	fails();
+	cr_assert_eq(n_rows, 7);
+	cr_expect_eq(rows[0].type, ROW_OOM_TRIGGER);
+	for (i = 1; i < 7; i++) {
+		static const uint64_t ptrs[] = { 0x4000, 0x3000, 0x2000, 0x2000, 0x4000, 0x3000 };
+		const struct row *r = &rows[i];
+
+		cr_expect_eq(r->type, i < 4 ? ROW_OOM_RECENT : ROW_OOM_TOP);
+		cr_expect_str_eq(r->name, i < 4 ? "OOM_RecentAlloc" : "OOM_TopAlloc");
+		cr_expect_eq(r->ptr, ptrs[i - 1], "%u: %#jx", i, (uintmax_t)r->ptr);
+		cr_expect_eq(r->size, r->ptr == 0x2000 ? 9000 : 512 * (int64_t)(r->ptr / 0x1000));
+		cr_expect_eq(r->stack_c, 100 + r->ptr / 0x1000);
+		cr_expect_eq(r->attrs, ATTR_LISTED | ATTR_STACKS);
+		cr_expect_eq(r->device, DEV_NA);
+		cr_expect_str_eq(r->owner, "HAL");
+	}
+	/* A retry fails at once: its row, and the lists again after two seconds. */
+	fails();
+	cr_expect_eq(n_rows, 8);
+	now += 2000000000;
+	fails();
+	cr_expect_eq(n_rows, 15);
+	end();
+}
+
 /* ---- logical and physical devices ---- */
 
 TestSuite(devices, .init = begin, .fini = end);

@@ -209,8 +209,8 @@ static void tell_untraced(const struct msleaks_opts *o)
 		pr_warn("--analysis inefficient: judged without operators and accesses, which are "
 			"not traced yet: little will be found");
 	if (o->analysis & MSLEAKS_OOM)
-		pr_warn("--analysis oom: OOM_TRIGGER rows only; SNAPSHOT, OOM_RECENT_ALLOC and "
-			"OOM_TOP_ALLOC rows are not written yet");
+		pr_warn("--analysis oom: no SNAPSHOT rows: torch_npu's own numbers are not asked "
+			"for");
 }
 
 static int compare(const struct msleaks_opts *o)
@@ -245,6 +245,7 @@ static void to_session(struct record_opts *r, const struct msleaks_opts *o)
 	r->newer = o->generation == MSLEAKS_NOW;
 	r->owners = o->analysis & MSLEAKS_DECOMPOSE;
 	r->oom = o->analysis & MSLEAKS_OOM;
+	r->oom_top = r->oom ? o->oom_top : 0;
 	r->order = OUT_ORDER_BLOCK;
 	r->timeline = OUT_TIMELINE_KERNEL;
 	r->format = o->format;
@@ -262,6 +263,9 @@ static void to_session(struct record_opts *r, const struct msleaks_opts *o)
 	r->stacks.c_depth = o->c_depth;
 	r->stacks.python_depth = o->python_depth;
 	r->analysis = o->analysis & ~MSLEAKS_OOM;
+	/* The newer tool looks for leaks then, too (msleaks.md 6.1). */
+	if (r->oom && r->newer)
+		r->analysis |= MSLEAKS_LEAKS;
 	r->strict = o->strict;
 	r->quiet = o->quiet;
 }

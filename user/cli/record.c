@@ -172,7 +172,8 @@ static int read_analysis(struct record_opts *o, const char *list)
 
 	if (msleaks_list__analysis(list, &o->analysis, &top))
 		return -EINVAL;
-	/* Rows of failed allocations are always written; there is nothing to analyse then. */
+	/* Rows of failed allocations are always written; nothing is left to be analysed then. */
+	o->oom_top = o->analysis & MSLEAKS_OOM ? top : 0;
 	o->analysis &= ~MSLEAKS_OOM;
 	return 0;
 }
@@ -337,7 +338,7 @@ static const char *option_values(int opt)
 	case OPT_STEPS:
 		return "1 to 5 numbers from 1, without leading zeros, separated by commas";
 	case OPT_ANALYSIS:
-		return "a list of leaks, decompose, inefficient, oom, or none";
+		return "a list of leaks, decompose, inefficient, oom[:K], or none";
 	case OPT_LOG:
 		return "debug, info, warn or error";
 	case OPT_MODE:

@@ -76,6 +76,8 @@ static unsigned int classes(const struct record_opts *o)
 {
 	unsigned int c = CLASS_SYSTEM | CLASS_MSTX;
 
+	if (!o->vendor)
+		c |= CLASS_TORCH_MARK;
 	if (o->events & EVENTS_ALLOC)
 		c |= CLASS_HAL | CLASS_POOL;
 	if ((o->events & EVENTS_LAUNCH) && (o->level & LEVEL_KERNEL))
@@ -116,6 +118,7 @@ static int setup(struct session *s)
 				 .newer = s->opts.newer,
 				 .owners = s->opts.owners,
 				 .oom = s->opts.oom,
+				 .oom_top = s->opts.oom_top,
 				 .n_steps = s->opts.n_steps,
 				 .level = s->opts.level,
 				 .events = s->opts.events,

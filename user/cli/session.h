@@ -54,6 +54,7 @@ struct record_opts {
 	/* The front end: as in struct model_opts. */
 	bool vendor, newer, owners, oom;
 	bool paused; /* rows from a start on: --collect-mode */
+	unsigned int oom_top; /* blocks in each list behind an allocation that failed, 0: none */
 	uint64_t steps[MODEL_MAX_STEPS];
 	unsigned int n_steps;
 	unsigned int analysis; /* MSLEAKS_*, of what was written */

@@ -87,6 +87,8 @@ void uses__add(struct process *p, const struct event *e);
 void uses__resolve(struct process *p, struct event *e);
 /* OOM_TRIGGER row. */
 void model__oom(struct model *m, struct process *p, const struct event *e);
+/* OOM_RECENT_ALLOC and OOM_TOP_ALLOC rows behind it, if they are asked for: once in two seconds. */
+void oom__lists(struct model *m, struct process *p, const struct event *e);
 /* The FREE of a block that was seen; false: of one from before the attach, with what is known. */
 bool model__free_row(struct model *m, struct process *p, const struct event *e, enum layer l,
 		     enum row_type type, struct row *r);

@@ -227,6 +227,7 @@ bool model__malloc_row(struct model *m, struct process *p, const struct event *e
 	b->time = e->time;
 	b->device = device;
 	b->phys = e->device;
+	b->refs = e->refs;
 	r->allocation_id = b->allocation_id;
 	r->block = (uint32_t)(b - m->blocks);
 	r->size = e->size;

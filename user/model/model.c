@@ -352,6 +352,7 @@ void model__oom(struct model *m, struct process *p, const struct event *e)
 		return;
 	}
 	model__emit(m, p, &r, true);
+	oom__lists(m, p, e);
 }
 
 static void on_exit_process(struct model *m, struct process *p, uint64_t time)

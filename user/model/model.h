@@ -94,8 +94,10 @@ enum row_type {
 #define ATTR_LATE 0x04000u /* late:true: written after its time window */
 /* No attribute: the row has call stacks, see stack_c. */
 #define ATTR_STACKS 0x08000u
-#define ATTR_SNAPSHOT 0x10000u /* as in struct snapshot */
-#define ATTR_FREE_TOTAL 0x20000u /* free:<n>,total:<n>: V-now's START_TRACE */
+/* pool:<owner>,ptr:0x<16 hex digits>,size:<n>,timestamp:<begin_time>: of a list of blocks */
+#define ATTR_LISTED 0x10000u
+#define ATTR_SNAPSHOT 0x20000u /* as in struct snapshot */
+#define ATTR_FREE_TOTAL 0x40000u /* free:<n>,total:<n>: V-now's START_TRACE */
 
 /* lost_count and lost_last that nobody can tell. */
 #define LOST_UNKNOWN UINT64_MAX
@@ -198,6 +200,7 @@ struct model_opts {
 	bool newer; /* vendor: rows of V-now, which V-seed has not */
 	bool owners; /* vendor: who owns a block (decompose) */
 	bool oom; /* vendor: rows of allocations that failed */
+	unsigned int oom_top; /* blocks in each of the lists behind such a row; 0: no lists */
 	/* Rows inside of these steps of a process only, from 1; none: all. */
 	uint64_t steps[MODEL_MAX_STEPS];
 	unsigned int n_steps;

@@ -3,6 +3,8 @@
 #ifndef MEMTAP_MODEL_PROCESS_H
 #define MEMTAP_MODEL_PROCESS_H
 
+#include <memtap/event.h>
+
 #include "base/base.h"
 #include "model/model.h"
 
@@ -20,6 +22,7 @@ struct block {
 	int32_t device, phys;
 	uint32_t step;
 	const char *owner;
+	struct mt_refs refs; /* call stacks of its MALLOC */
 	uint32_t next_free; /* in the free list */
 	bool live;
 	bool paused; /* its MALLOC had no row */
@@ -138,6 +141,7 @@ struct process {
 	struct event *ms_pieces; /* frees that are of a block or of a rest of one: mindspore.c */
 	size_t n_ms_pieces, cap_ms_pieces;
 	size_t n_live; /* blocks in the table of the model */
+	uint64_t oom_time; /* of the last lists of blocks, 0: none */
 	struct uses ws_uses; /* where uses are reported (2.7.1), in the order of their begin */
 	/* Of those the caching allocator's, where frees name merged blocks. */
 	struct addrs pta_live;

@@ -29,7 +29,7 @@ size_t attr__bound(const struct row *r)
 	/* All keys and numbers together stay below this. */
 	size_t n = 1280;
 
-	if (r->attrs & (ATTR_OWNER | ATTR_PAGE))
+	if (r->attrs & (ATTR_OWNER | ATTR_PAGE | ATTR_LISTED))
 		n += TEXT_MAX(text_len(r->owner) + text_len(r->page_type) +
 			      text_len(r->alloc_type));
 	if (r->attrs & (ATTR_OOM | ATTR_LOST | ATTR_NOTE))
@@ -138,6 +138,12 @@ static char *put_rare(char *p, const struct row *r, uint32_t a, bool json)
 		ITEM("func", put_text(p, r->oom_func ? r->oom_func : "halMemAlloc", json));
 		ITEM("req_size", put_u64(p, r->oom_size));
 		ITEM("flag", put_u64(p, r->oom_flag));
+	}
+	if (a & ATTR_LISTED) {
+		ITEM("pool", put_text(p, r->owner, json));
+		ITEM("ptr", ptr__put(p, r->ptr, ATTR_HEX));
+		ITEM("size", put_s64(p, r->size));
+		ITEM("timestamp", put_u64(p, r->begin_time));
 	}
 	if (a & ATTR_LOST) {
 		ITEM("reason", put_text(p, r->lost_reason, json));

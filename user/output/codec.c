@@ -68,6 +68,12 @@ static uint8_t *put_rare(uint8_t *p, const struct row *r)
 		p = put_var(p, r->oom_size);
 		p = put_var(p, r->oom_flag);
 	}
+	if (a & ATTR_LISTED) {
+		p = put_str(p, r->owner);
+		p = put_var(p, r->ptr);
+		p = put_var(p, zigzag(r->size));
+		p = put_var(p, r->begin_time);
+	}
 	if (a & ATTR_LOST) {
 		p = put_str(p, r->lost_reason);
 		p = put_str(p, r->lost_probe);
@@ -200,6 +206,12 @@ static void get_rare(struct in *in, struct row *r)
 		r->oom_func = get_text(in, NULL);
 		r->oom_size = get_var(in);
 		r->oom_flag = get_var(in);
+	}
+	if (a & ATTR_LISTED) {
+		r->owner = get_text(in, NULL);
+		r->ptr = get_var(in);
+		r->size = unzigzag(get_var(in));
+		r->begin_time = get_var(in);
 	}
 	if (a & ATTR_LOST) {
 		r->lost_reason = get_text(in, NULL);

@@ -95,10 +95,10 @@
 			 -1 }                                                           \
 	}
 
-#define PY(lib_, method, prog_, fn_)                                                    \
+#define PY(lib_, klass_, method, prog_, fn_)                                            \
 	{                                                                               \
 		.lib = lib_, .symbol = { method }, .prog = prog_, .kind = PROBE_PYTHON, \
-		.nargs = 3, .klass = CLASS_MSTX, .fn = (fn_), .arg = NOARG              \
+		.nargs = 3, .klass = (klass_), .fn = (fn_), .arg = NOARG                \
 	}
 
 static const struct probe_def defs[] = {
@@ -307,26 +307,26 @@ static const struct probe_def defs[] = {
 	  .fn = MT_FN_ASK,
 	  .arg = { 2, 1, 0, -1, -1 } },
 	/* 2.6.2, msleaks.md 12.3: Python functions, found by their method names */
-	PY(NPU, "_mark_on_host", "py_mark", MT_FN_MSTX_MARK),
-	PY(NPU, "_mark", "py_mark", MT_FN_MSTX_MARK),
-	PY(NPU, "_range_start_on_host", "py_mark", MT_FN_MSTX_START),
-	PY(NPU, "_range_start", "py_mark", MT_FN_MSTX_START),
-	PY(NPU, "_range_push_on_host", "py_mark", MT_FN_MSTX_START),
-	PY(NPU, "_range_push", "py_mark", MT_FN_MSTX_START),
-	PY(NPU, "_range_pop", "py_end", MT_FN_MSTX_END),
-	PY(NPU, "_range_end", "py_end", MT_FN_MSTX_END),
+	PY(NPU, CLASS_TORCH_MARK, "_mark_on_host", "py_mark", MT_FN_MSTX_MARK),
+	PY(NPU, CLASS_TORCH_MARK, "_mark", "py_mark", MT_FN_MSTX_MARK),
+	PY(NPU, CLASS_TORCH_MARK, "_range_start_on_host", "py_mark", MT_FN_MSTX_START),
+	PY(NPU, CLASS_TORCH_MARK, "_range_start", "py_mark", MT_FN_MSTX_START),
+	PY(NPU, CLASS_TORCH_MARK, "_range_push_on_host", "py_mark", MT_FN_MSTX_START),
+	PY(NPU, CLASS_TORCH_MARK, "_range_push", "py_mark", MT_FN_MSTX_START),
+	PY(NPU, CLASS_TORCH_MARK, "_range_pop", "py_end", MT_FN_MSTX_END),
+	PY(NPU, CLASS_TORCH_MARK, "_range_end", "py_end", MT_FN_MSTX_END),
 	/* in torch_npu._C itself, where that is not a shim of libtorch_npu */
-	PY(NPY, "_mark_on_host", "py_mark", MT_FN_MSTX_MARK),
-	PY(NPY, "_mark", "py_mark", MT_FN_MSTX_MARK),
-	PY(NPY, "_range_start_on_host", "py_mark", MT_FN_MSTX_START),
-	PY(NPY, "_range_start", "py_mark", MT_FN_MSTX_START),
-	PY(NPY, "_range_push_on_host", "py_mark", MT_FN_MSTX_START),
-	PY(NPY, "_range_push", "py_mark", MT_FN_MSTX_START),
-	PY(NPY, "_range_pop", "py_end", MT_FN_MSTX_END),
-	PY(NPY, "_range_end", "py_end", MT_FN_MSTX_END),
-	PY(MSX, "mark", "py_mark", MT_FN_MSTX_MARK),
-	PY(MSX, "range_start", "py_mark", MT_FN_MSTX_START),
-	PY(MSX, "range_end", "py_end", MT_FN_MSTX_END),
+	PY(NPY, CLASS_TORCH_MARK, "_mark_on_host", "py_mark", MT_FN_MSTX_MARK),
+	PY(NPY, CLASS_TORCH_MARK, "_mark", "py_mark", MT_FN_MSTX_MARK),
+	PY(NPY, CLASS_TORCH_MARK, "_range_start_on_host", "py_mark", MT_FN_MSTX_START),
+	PY(NPY, CLASS_TORCH_MARK, "_range_start", "py_mark", MT_FN_MSTX_START),
+	PY(NPY, CLASS_TORCH_MARK, "_range_push_on_host", "py_mark", MT_FN_MSTX_START),
+	PY(NPY, CLASS_TORCH_MARK, "_range_push", "py_mark", MT_FN_MSTX_START),
+	PY(NPY, CLASS_TORCH_MARK, "_range_pop", "py_end", MT_FN_MSTX_END),
+	PY(NPY, CLASS_TORCH_MARK, "_range_end", "py_end", MT_FN_MSTX_END),
+	PY(MSX, CLASS_MSTX, "mark", "py_mark", MT_FN_MSTX_MARK),
+	PY(MSX, CLASS_MSTX, "range_start", "py_mark", MT_FN_MSTX_START),
+	PY(MSX, CLASS_MSTX, "range_end", "py_end", MT_FN_MSTX_END),
 
 	/* 2.4: names at registration */
 	{ .lib = RT,

@@ -304,7 +304,8 @@ size_t attach__links(const struct attach *a);
 #define CLASS_POOL 0x04u /* PTA, MindSpore */
 #define CLASS_MSTX 0x08u
 #define CLASS_LAUNCH 0x10u
-#define CLASS_ALL 0x1fu
+#define CLASS_TORCH_MARK 0x40u /* torch_npu.npu.mstx, whose marks no tool inside sees */
+#define CLASS_ALL (0x1fu | CLASS_TORCH_MARK)
 
 enum probe_kind {
 	PROBE_ENTRY, /* entry only */

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What lives when an allocation fails: the youngest and the largest blocks of the process
+ * (msleaks.md 11.3). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "capture/capture.h"
+#include "model/internal.h"
+
+/* As the vendor's: a job that frees its cache and tries again fails several times in a row. */
+#define OOM_QUIET_NS 2000000000ULL
+
+struct found {
+	uint32_t block;
+	enum layer layer;
+	uint64_t time, size, addr;
+};
+
+static const char *pool_name(enum layer l)
+{
+	static const enum row_type types[LAYER_MAX] = {
+		[LAYER_HAL] = ROW_HAL,
+		[LAYER_HANDLE] = ROW_HAL,
+		[LAYER_HOST_REG] = ROW_HOST_PINNED,
+		[LAYER_PTA] = ROW_PTA,
+		[LAYER_WS] = ROW_PTA_WORKSPACE,
+		[LAYER_MS] = ROW_MINDSPORE,
+	};
+
+	return row_type__name(types[l]);
+}
+
+/* The youngest first; of one time, and of one size, by address: the same whenever it is asked. */
+static int by_time(const void *x, const void *y)
+{
+	const struct found *a = x, *b = y;
+
+	if (a->time != b->time)
+		return a->time > b->time ? -1 : 1;
+	return a->addr < b->addr ? -1 : a->addr > b->addr;
+}
+
+static int by_size(const void *x, const void *y)
+{
+	const struct found *a = x, *b = y;
+
+	if (a->size != b->size)
+		return a->size > b->size ? -1 : 1;
+	return by_time(x, y);
+}
+
+static size_t collect(const struct model *m, const struct process *p, struct found *f)
+{
+	size_t pos = 0, n = 0;
+	struct hkey k;
+	uint64_t no;
+
+	while (n < p->n_live && hmap__next(&m->live, &pos, &k, &no)) {
+		const struct block *b = &m->blocks[no];
+
+		if (k.b >> 8 != p->index || !model__wants(m, b->device))
+			continue;
+		f[n++] = (struct found){ .block = (uint32_t)no,
+					 .layer = (enum layer)(k.b & 0xff),
+					 .time = b->time,
+					 .size = b->size > 0 ? (uint64_t)b->size : 0,
+					 .addr = b->addr };
+	}
+	return n;
+}
+
+static void list(struct model *m, struct process *p, const struct event *e, const struct found *f,
+		 size_t n, enum row_type type, const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < n && i < m->opts.oom_top; i++) {
+		const struct block *b = &m->blocks[f[i].block];
+		struct row r = { .event = ROW_OOM_DETAIL,
+				 .type = type,
+				 .name = name,
+				 .name_len = (uint32_t)strlen(name),
+				 .time = model__real(m, e->time),
+				 .tid = e->tid,
+				 .device = DEV_NA,
+				 .attrs = ATTR_LISTED,
+				 .owner = pool_name(f[i].layer),
+				 .ptr = f[i].addr,
+				 .size = (int64_t)f[i].size,
+				 .begin_time = model__real(m, f[i].time) };
+
+		if (m->opts.stacks) {
+			r.attrs |= ATTR_STACKS;
+			r.stack_c = b->refs.c;
+			r.stack_py = b->refs.py;
+			r.start = p->start;
+		}
+		model__emit(m, p, &r, false);
+	}
+}
+
+void oom__lists(struct model *m, struct process *p, const struct event *e)
+{
+	struct found *f;
+	size_t n;
+
+	if (!m->opts.oom_top || (p->oom_time && e->time - p->oom_time < OOM_QUIET_NS))
+		return;
+	p->oom_time = e->time;
+	f = malloc((p->n_live + 1) * sizeof(*f));
+	if (!f)
+		return;
+	n = collect(m, p, f);
+	qsort(f, n, sizeof(*f), by_time);
+	list(m, p, e, f, n, ROW_OOM_RECENT, "OOM_RecentAlloc");
+	qsort(f, n, sizeof(*f), by_size);
+	list(m, p, e, f, n, ROW_OOM_TOP, "OOM_TopAlloc");
+	free(f);
+}
