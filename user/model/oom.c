@@ -58,7 +58,7 @@ static size_t collect(const struct model *m, const struct process *p, struct fou
 	while (n < p->n_live && hmap__next(&m->live, &pos, &k, &no)) {
 		const struct block *b = &m->blocks[no];
 
-		if (k.b >> 8 != p->index || !model__wants(m, b->device))
+		if (k.b >> 8 != p->index || !model__wants(&p->wants, b->device))
 			continue;
 		f[n++] = (struct found){ .block = (uint32_t)no,
 					 .layer = (enum layer)(k.b & 0xff),
