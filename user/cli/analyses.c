@@ -65,6 +65,13 @@ int session__analyse(struct session *s)
 		if (analyses[i].bit == MSLEAKS_LEAKS && s->opts.paused) {
 			pr_info("no analysis of leaks: --collect-mode=custom leaves out what comes "
 				"between the windows; memtap leaks does it all the same");
+			/* The newer tool has its table of gaps then, too. */
+			if (s->opts.newer) {
+				snprintf(name, sizeof(name), "gap");
+				optind = 0;
+				e = cmd_gap(2, argv);
+				status = status ? status : e;
+			}
 			continue;
 		}
 		snprintf(name, sizeof(name), "%s", analyses[i].name);

@@ -218,14 +218,14 @@ static int64_t next_number(const char **at, const char *end)
 	return (int64_t)v;
 }
 
-/* As the vendor has it: what is left of a block when tracing begins or ends is told as another. */
+/* As V-seed has it: what is left of a block when tracing begins or ends is told as another. */
 static void renumber(struct model *m, const struct process *p)
 {
 	size_t pos = 0;
 	struct hkey k;
 	uint64_t no;
 
-	while (m->opts.vendor && hmap__next(&m->live, &pos, &k, &no))
+	while (m->opts.vendor && !m->opts.newer && hmap__next(&m->live, &pos, &k, &no))
 		if (k.b >> 8 == p->index)
 			m->blocks[no].allocation_id = 0;
 }

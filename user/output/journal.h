@@ -88,7 +88,8 @@ ssize_t row__decode(const uint8_t *p, size_t n, struct row *r);
 /* ---- the vendor's order (order.c) ---- */
 
 struct order;
-struct order *order__new(struct dump *d);
+/* newer: as in out_opts. */
+struct order *order__new(struct dump *d, bool newer);
 int order__row(struct order *o, const struct row *r);
 /*
  * One more owner of a block whose rows wait for its end. Not in the journal: of a killed run it is

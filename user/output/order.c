@@ -37,6 +37,7 @@ struct pool {
 
 struct order {
 	struct dump *dump;
+	bool newer; /* as in out_opts */
 	struct hmap blocks; /* (ptr, pid and type) -> struct block * */
 	struct hmap pools; /* (pid, type) -> struct pool * */
 	struct pool *first_pool, *last_pool;
@@ -50,12 +51,14 @@ struct order {
 	struct strbuf sb;
 };
 
-struct order *order__new(struct dump *d)
+struct order *order__new(struct dump *d, bool newer)
 {
 	struct order *o = calloc(1, sizeof(*o));
 
-	if (o)
+	if (o) {
 		o->dump = d;
+		o->newer = newer;
+	}
 	return o;
 }
 
@@ -343,8 +346,8 @@ int order__row(struct order *o, const struct row *r)
 		}
 		return dump__row(o->dump, r);
 	case ROW_SYSTEM:
-		/* Tracing of a process that starts or stops ends its blocks. */
-		if (r->type == ROW_START_TRACE || r->type == ROW_STOP_TRACE) {
+		/* Tracing of a process that starts or stops ends its blocks; V-now goes on. */
+		if (!o->newer && (r->type == ROW_START_TRACE || r->type == ROW_STOP_TRACE)) {
 			err = order__finish(o, r->pid);
 			if (err)
 				return err;

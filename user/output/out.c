@@ -62,7 +62,7 @@ static int make_dump(struct out *o)
 	if (!err)
 		err = journal__create(&o->journal, &o->dir, ts, &o->opts);
 	if (!err && o->opts.order == OUT_ORDER_BLOCK) {
-		o->order = order__new(&o->dump);
+		o->order = order__new(&o->dump, o->opts.newer);
 		if (!o->order)
 			err = -ENOMEM;
 	}
