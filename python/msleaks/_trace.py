@@ -108,6 +108,8 @@ class Tracer:
 
     def _event(self, frame: Any, event: str, arg: Any) -> None:
         now = time.time_ns()
+        if frame.f_code.co_filename == __file__:  # stop()
+            return
         ident = threading.get_ident()
         t = self._threads.get(ident)
         if t is None:
@@ -152,8 +154,6 @@ class Tracer:
         rows: List[Tuple] = [(f'stop: {self._name(frame)}', sys_stop, 'N/A', threading.get_native_id(), pid)]
         for t in list(self._threads.values()):
             _file.rows(t.rows)
-            # This call is no part of it.
-            t.open = [o for o in t.open if o[2] is not Tracer.stop.__code__]
             rows += [(name, begin, 'N/A', t.tid, pid) for name, begin, _ in reversed(t.open)]
         rows.append((self._begun[0], self._begun[1], 'N/A', self._begun[2], pid))
         _file.rows(rows)

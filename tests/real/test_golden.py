@@ -3,6 +3,8 @@
 
 What differs on purpose is named with each case; why, in tests/offline/differences.txt.
 """
+import csv
+import glob
 import os
 import re
 import shutil
@@ -131,6 +133,36 @@ def replay(b, case):
         differs['console'] = f'{ours}, the vendor {told}'
     if differs:
         raise AssertionError('; '.join(f'{k}: {v[:300]}' for k, v in differs.items()))
+    return f'{len(theirs)} rows of the vendor'
+
+
+def calls(path, added=0):
+    """Names of a python_trace without what the dispatch mode of the vendor's tool calls: our package has none.
+
+    added: lines that stand above our copy of the program."""
+    with open(path, encoding='utf-8', newline='') as f:
+        rows = list(csv.DictReader(f))
+    out = []
+    for r in rows:
+        name = re.sub(r'0x[0-9a-f]+', '.', re.sub(r'/\S*/', '', r['FuncInfo']))
+        if re.search(r'simple_registry|fake_impl|aten_collection|method get of dict', name):
+            continue
+        # What is open at the stop is the vendor's stop() itself.
+        if r['EndTime(ns)'] != 'N/A' or re.match('st(art|op):', name):
+            out.append(re.sub(r'(pytrace.py)\((\d+)\)', lambda m: f'{m[1]}({int(m[2]) - added})', name))
+        assert r['EndTime(ns)'] == 'N/A' or int(r['StartTime(ns)']) <= int(r['EndTime(ns)']), r
+    return out
+
+
+def test_pytrace(b):
+    """Calls of Python and C functions, in the order of their returns."""
+    if b.version() != RELEASE:
+        raise Skip(f"{b.version()}: the vendor's runs are of {RELEASE}")
+    out, _ = run(b, 'pytrace', 'pytrace', {}, ())
+    (path,) = glob.glob(os.path.join(out, 'dump', 'python_trace_*.csv'))
+    assert os.stat(path).st_mode & 0o777 == 0o600, path
+    ours, theirs = calls(path, 1), calls(golden.vendor_file('pytrace', 'python_trace_*', b.folder))
+    assert ours == theirs, golden.first(ours, theirs)
     return f'{len(theirs)} rows of the vendor'
 
 
