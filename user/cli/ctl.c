@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -47,6 +48,7 @@ static void help(FILE *f)
 /* Connected to the socket of this recorder in a folder, or -errno. */
 static int connect_in(int dir, const char *name)
 {
+	const struct timeval limit = { .tv_sec = ANSWER_MS / 1000 };
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
 	struct ucred peer;
 	socklen_t n = sizeof(peer);
@@ -54,6 +56,8 @@ static int connect_in(int dir, const char *name)
 
 	if (fd < 0)
 		return -errno;
+	/* Also the connect() waits, for one that is stopped. */
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 	snprintf(sa.sun_path, sizeof(sa.sun_path), "/proc/self/fd/%d/%s", dir, name);
 	if (connect(fd, (struct sockaddr *)&sa, sizeof(sa)) ||
 	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n))

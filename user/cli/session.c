@@ -439,14 +439,13 @@ int session__run(struct session *s)
 		err = ep < 0 ? ep : 0;
 	}
 	if (!err && !s->early) {
+		control__open(s);
 		report_attached(s);
 		err = session__meet_targets(s);
 		if (!err && prober__attached(s->prober) == 0 && !s->watch) {
 			pr_err("nothing to probe, and new mappings cannot be watched");
 			err = -ENOENT;
 		}
-		if (!err)
-			control__open(s);
 		/* The last step: what has begun is not ended for an error of ours. */
 		if (!err)
 			err = session__release(s);
