@@ -44,9 +44,13 @@ class describer:
         self._object = obj is not None
         if self._object and _marks.traced():
             found = False
-            for address in _addresses(obj):
+            try:
+                for address in _addresses(obj):
+                    found = True
+                    _marks.mark(_marks.LABEL, address, self._label)
+            except Exception as e:  # a tensor without storage: labels must not end a program
+                _marks.tell(f'describer: {type(obj).__name__} has no address: {e}')
                 found = True
-                _marks.mark(_marks.LABEL, address, self._label)
             if not found:
                 _marks.tell(f'describer: {type(obj).__name__} is no tensor, no address and no list of them')
 

@@ -110,6 +110,8 @@ class Asks(BasicTest):
                     and r['size'] == 7168]
             self.assertEqual(last, owners)
             self.assertEqual(result.stderr.count('--order=block'), order == 'time', result.stderr)
+            # l4, and in the order of time obj and obj2 twice.
+            self.assertEqual(result.summary['labels_not_kept'], 1 if order == 'block' else 4)
 
     def test_more(self):
         """config, steps, snapshots and named code; what cannot be done is said."""

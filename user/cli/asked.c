@@ -15,6 +15,8 @@ int asked__mode(const char *word, bool *paused)
 	return *paused || !strcmp(word, "full") || !strcmp(word, "immediate") ? 0 : -EINVAL;
 }
 
+#define MAX_TOLD 20 /* messages about config() */
+
 /* ---- labels of blocks ---- */
 
 void asked__label(void *ctx, uint32_t tgid, enum row_type type, uint64_t addr, const char *label)
@@ -41,6 +43,11 @@ void asked__label(void *ctx, uint32_t tgid, enum row_type type, uint64_t addr, c
 
 static void tell_config(uint32_t tgid, const char *option, const char *why)
 {
+	static unsigned int told;
+
+	/* A program may call it in a loop. */
+	if (told++ >= MAX_TOLD)
+		return;
 	pr_warn("pid %u: config('%s'): %s", tgid, cli__text(option), why);
 }
 

@@ -218,18 +218,6 @@ static int64_t next_number(const char **at, const char *end)
 	return (int64_t)v;
 }
 
-/* As V-seed has it: what is left of a block when tracing begins or ends is told as another. */
-static void renumber(struct model *m, const struct process *p)
-{
-	size_t pos = 0;
-	struct hkey k;
-	uint64_t no;
-
-	while (m->opts.vendor && !m->opts.newer && hmap__next(&m->live, &pos, &k, &no))
-		if (k.b >> 8 == p->index)
-			m->blocks[no].allocation_id = 0;
-}
-
 static bool turn(struct model *m, struct process *p, const struct ask *a)
 {
 	bool start = a->what == MT_ASK_START;
@@ -246,7 +234,8 @@ static bool turn(struct model *m, struct process *p, const struct ask *a)
 		r.snapshot.total = next_number(&at, end);
 		r.attrs = ATTR_FREE_TOTAL;
 	}
-	renumber(m, p);
+	/* As V-seed has it: what is left of a block is told as another. */
+	p->window += m->opts.vendor && !m->opts.newer;
 	p->paused = false;
 	wrote = model__emit(m, p, &r, a->is_event);
 	p->paused = !start;

@@ -114,7 +114,8 @@ static struct block *block__new(struct model *m, struct process *p, enum layer l
 			     .kernel_index = p->kernel_index,
 			     .step = p->step,
 			     .live = true,
-			     .paused = p->paused };
+			     .paused = p->paused,
+			     .window = p->window };
 	return b;
 }
 
@@ -204,7 +205,7 @@ bool model__free_row(struct model *m, struct process *p, const struct event *e, 
 		r->attrs |= ATTR_PREATTACH;
 		return false;
 	}
-	r->allocation_id = b.allocation_id;
+	r->allocation_id = b.window == p->window ? b.allocation_id : 0;
 	r->size = b.size;
 	r->device = b.device;
 	r->phys_device = b.phys;

@@ -26,6 +26,7 @@ struct block {
 	uint32_t next_free; /* in the free list */
 	bool live;
 	bool paused; /* its MALLOC had no row */
+	uint32_t window; /* of its process, in which it was made */
 };
 
 struct range {
@@ -119,6 +120,7 @@ struct process {
 	bool segments; /* no tensors are seen: rows of segments say so */
 	bool started; /* START_TRACE written */
 	bool paused; /* no rows but of marks and the system (V-now: none) */
+	uint32_t window; /* V-seed: starts and stops so far, which give blocks new numbers */
 	struct model_wants wants;
 	uint64_t asked_steps; /* STEP rows */
 	struct labels *labels; /* threads that have some */
