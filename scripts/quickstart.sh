@@ -39,7 +39,7 @@ done
 
 # shellcheck disable=SC2086
 need_packages $packages_build
-say "building in build/"
+say "building in build/: a minute or two"
 build_in "$top/build" -Dtests=false
 out=${keep:-$PWD/memtap-quickstart-$(date +%Y%m%d%H%M%S)}
 log=$(mktemp)

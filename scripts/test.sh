@@ -122,8 +122,8 @@ for target in $(sed -n 's/^\([a-z]*\)) sources=.*/\1/p' tests/fuzz/run.sh); do
 	*) tail -n 30 build/fuzz.log; bad "fuzz $target" ;;
 	esac
 done
-run_counted "live tests" python3 tests/live/run.py --build build --retry
-run_counted "live tests, sanitizers" python3 tests/live/run.py --build build-asan --sim build --retry \
+run_counted "live tests" python3 tests/live/run.py --build build --retry --jobs 3
+run_counted "live tests, sanitizers" python3 tests/live/run.py --build build-asan --sim build --retry --jobs 3 \
 	layouts.c calls.python calls.mindspore files.db files.order files.odd stop. errors. later.import later.forked
 run_counted "kernels, what is missing" tests/kernels/selftest.sh
 run_counted "kernels" tests/kernels/run.sh --build build --build build-aarch64

@@ -29,7 +29,7 @@ _memtap()
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} cmd=${COMP_WORDS[1]}
 	COMPREPLY=()
 	if [ "$COMP_CWORD" = 1 ]; then
-		mapfile -t COMPREPLY < <(compgen -W 'record probes check ctl recover leaks gap inefficient decompose compare cut msleaks --help --version' -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W 'record probes check ctl recover leaks gap inefficient watch decompose compare cut msleaks --help --version' -- "$cur")
 		return
 	fi
 	case $prev in
@@ -69,6 +69,7 @@ _memtap()
 	recover) mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
 	leaks) _memtap_files '--freed --hal --marks= --start-index= --stacks --strict -h --help' ;;
 	gap) _memtap_files '--strict -h --help' ;;
+	watch) _memtap_files '--address= --id= --size= --owner= --op= --pid= --device= --max-blocks= --format --stacks --strict -h --help' ;;
 	inefficient) _memtap_files '--idle-threshold= --min-size= --format --stacks --strict -h --help' ;;
 	decompose) _memtap_files '--blocks --format --rules= --no-default-rules --print-rules --refine --strict
 		-h --help' ;;

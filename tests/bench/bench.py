@@ -262,6 +262,7 @@ OFFLINE = [  # command, its arguments behind the dump; OTHER: a dump that differ
     ("leaks", ["leaks"], []),
     ("gap", ["gap"], []),
     ("inefficient", ["inefficient", "--format=csv"], []),
+    ("watch, blocks of 1 to 2 MiB", ["watch", "--size=1M-2M", "--max-blocks=1000000"], []),
     ("decompose", ["decompose"], []),
     ("compare, the same", ["compare", "--level=0,1"], ["DUMP"]),
     ("compare, 1 of 400 operators differs", ["compare"], ["OTHER"]),

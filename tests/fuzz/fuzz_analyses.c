@@ -10,6 +10,20 @@
 #include "analyze/internal.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
+/* Events of a block are in the order of time, and within its life. */
+static int on_watched(void *ctx, const struct watch_block *b)
+{
+	size_t i;
+
+	if (b->n_events > WATCH_EVENTS + 1 || (b->more && b->n_events < WATCH_EVENTS))
+		abort();
+	for (i = 0; i < b->n_events; i++)
+		if (b->events[i].ops.n_names > WATCH_NAMES ||
+		    b->events[i].ops.n_names > b->events[i].ops.n)
+			abort();
+	return 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define NAMES 8
@@ -76,20 +90,31 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct inefficient *x = inefficient__new(3, 0);
 	struct compare *c = compare__new(1 + (unsigned int)size % 3);
 	struct decompose *d = decompose__new(rules, texts, &opts);
+	struct watch_opts wo = { .has_size = true,
+				 .most = INT64_MAX,
+				 .max_blocks = 1 + size % 50,
+				 .block = on_watched };
+	struct watch *w;
 	size_t i, n, comparable = 1;
 	struct item it;
 
-	if (!l || !r || !x || !c || !d)
+	if (size & 2) {
+		wo.start = texts__get(texts, 1, NULL);
+		wo.end = texts__get(texts, 2, NULL);
+	}
+	w = watch__new(&wo, texts);
+	if (!l || !r || !x || !c || !d || !w)
 		abort();
 	for (i = 0; (i + 1) * 10 <= size; i++) {
 		it = make(data + i * 10, i + 1);
 		if (leaks__item(l, &it) || range__item(r, &it) || inefficient__item(x, &it) ||
-		    decompose__item(d, &it))
+		    decompose__item(d, &it) || watch__item(w, &it))
 			abort();
 		if (comparable && compare__item(c, it.tid & 1, &it))
 			comparable = 0;
 	}
-	if (leaks__finish(l) || range__finish(r) || inefficient__finish(x) || decompose__finish(d))
+	if (leaks__finish(l) || range__finish(r) || inefficient__finish(x) || decompose__finish(d) ||
+	    watch__finish(w))
 		abort();
 	if (comparable)
 		compare__finish(c);
@@ -100,5 +125,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	inefficient__free(x);
 	compare__free(c);
 	decompose__free(d);
+	watch__free(w);
 	return 0;
 }

@@ -225,6 +225,12 @@ class Recorder(Process):
         return Result(self)
 
 
+def alone(test):
+    """Of a test that looks at the whole machine: no other may run beside it (run.py --jobs)."""
+    test.alone = True
+    return test
+
+
 class LiveTest(unittest.TestCase):
     """Base of the tests: a folder and a list of processes, both gone afterwards."""
 

@@ -10,6 +10,8 @@ import argparse
 import glob
 import importlib
 import os
+import pickle
+import select
 import signal
 import sys
 import time
@@ -27,6 +29,9 @@ def arguments():
     p.add_argument('--retry', action='store_true',
                    help='run a failed test once more: a machine that stops for seconds fails any; says so')
     p.add_argument('--time', action='store_true', help='tell how long each took')
+    p.add_argument('--jobs', type=int, default=1,
+                   help='tests side by side (1): most of their time is waiting. Those that look at the whole machine '
+                        'run alone behind the others, as do those that failed, under --retry')
     p.add_argument('names', nargs='*')
     return p.parse_args()
 
@@ -80,10 +85,67 @@ def run_one(test):
 class Stopped:
     """SIGTERM (of a CI's time limit, say) ends the test at hand, which then cleans up."""
     now = False
+    children = {}
 
     def __init__(self, *_):
         Stopped.now = True
-        raise SystemExit('stopped by SIGTERM')
+        for pid in Stopped.children:
+            os.kill(pid, signal.SIGTERM)
+        if not Stopped.children:
+            raise SystemExit('stopped by SIGTERM')
+
+
+def is_alone(test):
+    return getattr(getattr(test, test._testMethodName), 'alone', False)
+
+
+def side_by_side(tests, jobs):
+    """Yields (test, result of run_one, seconds) as they end; each in a process of its own."""
+    waiting = list(tests)
+    while waiting or Stopped.children:
+        while waiting and len(Stopped.children) < jobs and not Stopped.now:
+            test, (out, back) = waiting.pop(0), os.pipe()
+            pid = os.fork()
+            if not pid:
+                Stopped.children.clear()
+                os.close(out)
+                result = ('FAIL', 'it ended early', '')
+                try:
+                    result = run_one(test)
+                finally:
+                    with os.fdopen(back, 'wb') as f:
+                        pickle.dump(result, f)
+                    sys.stdout.flush()
+                    os._exit(0)
+            os.close(back)
+            Stopped.children[pid] = test, out, time.monotonic()
+        if not Stopped.children:
+            return
+        ready = select.select([c[1] for c in Stopped.children.values()], [], [])[0]
+        pid = next(p for p, c in Stopped.children.items() if c[1] in ready)
+        test, out, t0 = Stopped.children[pid]
+        with os.fdopen(out, 'rb') as f:
+            data = f.read()
+        os.waitpid(pid, 0)
+        del Stopped.children[pid]
+        yield test, pickle.loads(data) if data else ('FAIL', 'its process was killed', ''), time.monotonic() - t0
+
+
+def one_by_one(tests):
+    for test in tests:
+        t0 = time.monotonic()
+        yield test, run_one(test), time.monotonic() - t0
+        if Stopped.now:
+            return
+
+
+def in_lanes(tests, jobs):
+    """All of them: side by side, then those that are to be alone."""
+    if jobs < 2:
+        yield from one_by_one(tests)
+        return
+    yield from side_by_side([t for t in tests if not is_alone(t)], jobs)
+    yield from one_by_one([t for t in tests if is_alone(t)])
 
 
 def main():
@@ -105,22 +167,29 @@ def main():
         print('\n'.join(map(name_of, tests)))
         return 1 if count['FAIL'] else 0
     why = harness.why_not()
-    for test in tests:
-        t0 = time.monotonic()
-        state, text, full = ('skip', why, '') if why else run_one(test)
-        if state == 'FAIL' and a.retry:
-            print(full, file=sys.stderr, flush=True)
-            first = text
-            state, text, full = run_one(test)
-            if state == 'ok':
-                text = f'at the second try; the first: {first}'
+    again = {}
+
+    def tell(test, state, text, full, seconds):
         count[state] += 1
-        took = f' [{time.monotonic() - t0:.1f} s]' if a.time else ''
+        took = f' [{seconds:.1f} s]' if a.time else ''
         print(f'{state} {name_of(test)}' + (f' ({text})' if text else '') + took, flush=True)
         if full:
             print(full, file=sys.stderr, flush=True)
-        if Stopped.now:
-            break
+
+    if why:
+        for test in tests:
+            tell(test, 'skip', why, '', 0)
+        tests = []
+    for test, (state, text, full), seconds in in_lanes(tests, a.jobs):
+        if state == 'FAIL' and a.retry and not Stopped.now:
+            print(full, file=sys.stderr, flush=True)
+            again[test] = text
+        else:
+            tell(test, state, text, full, seconds)
+    for test, (state, text, full), seconds in one_by_one(again):
+        if state == 'ok':
+            text = f'at the second try; the first: {again[test]}'
+        tell(test, state, text, full, seconds)
     print(f'{count["ok"]} passed, {count["FAIL"]} failed, {count["skip"]} skipped')
     return 1 if count['FAIL'] else 0
 

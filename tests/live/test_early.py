@@ -4,7 +4,7 @@ import os
 import signal
 import time
 
-from harness import ATTACHED, LONG
+from harness import ATTACHED, LONG, alone
 from slow import SlowAttach
 
 class Early(SlowAttach):
@@ -19,6 +19,7 @@ class Early(SlowAttach):
         self.assertEqual(result.rows, [])
         self.assertEqual(result.summary['files'], [])
 
+    @alone
     def test_signals(self):
         p = self.many()
         whole = self.record('-p', p.pid, '-d', 0.1).ended()

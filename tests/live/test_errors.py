@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 from basic import BasicTest
-from harness import ATTACHED, LIMIT, LONG, memtap, sim
+from harness import ATTACHED, LIMIT, LONG, alone, memtap, sim
 
 
 class Errors(BasicTest):
@@ -30,7 +30,7 @@ class Errors(BasicTest):
                      ('-p', '1', '--timeline', 'x'), ('-p', '1', 'stray'), ('-p',)):
             with self.subTest(args=args):
                 text = self.fails(2, *args)
-                self.assertTrue(text.strip(), args)
+                self.assertTrue(text.startswith('memtap: error: '), (args, text))
         self.assertEqual(self.run_memtap('nonsense').returncode, 2)
 
     def test_wrong_values(self):
@@ -101,6 +101,7 @@ class Errors(BasicTest):
         self.assertTrue({one.pid, two.pid} < mine)
         self.assertNotIn(other.pid, mine)
 
+    @alone
     def test_whom_the_probes_are_for(self):
         one, two = (self.job('--seconds', LONG, '--rate', 100) for _ in range(2))
         for args, what in ((('-p', one.pid), '; 1 process'), (('-p', f'{one.pid},{two.pid}'), '; 2 processes'),
@@ -122,6 +123,11 @@ class Errors(BasicTest):
         text = self.fails(1, '-p', pid, '-d', 1, '-o', self.path('o'))
         self.assertIn(str(pid), text)
         self.assertIn('no such process', text)
+        self.assertFalse(os.path.exists(self.path('o')), 'a folder without files')
+        # One that was there stays.
+        os.mkdir(self.path('mine'))
+        self.fails(1, '-p', pid, '-d', 1, '-o', self.path('mine'))
+        self.assertTrue(os.path.exists(self.path('mine')))
 
     def test_process_that_has_ended(self):
         """A zombie: not mistaken for a process without libraries."""

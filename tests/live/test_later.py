@@ -6,7 +6,7 @@ import sys
 import compare as C
 import truth as T
 from basic import BasicTest
-from harness import sim
+from harness import alone, sim
 
 MODULE = os.path.join('python_late', 'torch_npu')
 ALL = {'_mark_on_host', '_mark', '_range_start_on_host', '_range_start', '_range_push_on_host', '_range_push',
@@ -160,6 +160,7 @@ class Later(BasicTest):
             self.assertEqual((result.summary['late_functions'], result.summary['functions_unseen']), ([], 0))
             self.agree(result, job, from_start=False, least=500)
 
+    @alone
     def test_one_of_several_imports_late(self):
         stuck, job = self.python(), self.python()
         stuck.go()

@@ -9,7 +9,7 @@ import time
 import compare as C
 import truth as T
 from basic import BasicTest
-from harness import LONG, sim
+from harness import LONG, alone, sim
 
 
 class Targets(BasicTest):
@@ -125,6 +125,7 @@ class Targets(BasicTest):
         self.agree(result, job)
         self.assertIn('waiting for one', result.stderr)
 
+    @alone
     def test_all(self):
         one = self.job('--seconds', LONG, '--rate', 1500, '--seed', 3, '--devices', 2, '--threads', 2)
         two = self.job('--seconds', LONG, '--rate', 1500, '--mindspore', '--no-torch', '--seed', 4)

@@ -11,7 +11,7 @@ import subprocess
 import compare as C
 import truth as T
 from basic import BasicTest
-from harness import LONG, Process, sim
+from harness import LONG, Process, alone, sim
 
 HAL = ('cann', 'lib64', 'libascend_hal.so')
 HOOKS = ('libleaks_ascend_hal_hook.so', 'libascend_mstx_hook.so', 'libascend_kernel_hook.so')
@@ -35,6 +35,7 @@ class Together(BasicTest):
             self.agree(result, job, from_start=False)
             self.assertEqual({r['pid'] for r in result.rows}, {job.pid})
 
+    @alone
     def test_host_and_process(self):
         """One traces the whole host, one a process of it."""
         jobs = [self.job('--seconds', LONG, '--rate', 1200, '--seed', n) for n in (3, 4)]

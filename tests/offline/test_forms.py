@@ -9,7 +9,7 @@ import tempfile
 
 from harness import HEADER, rows_of
 
-COMMANDS = (('leaks',), ('leaks', '--hal'), ('gap',), ('inefficient', '--format=csv'),
+COMMANDS = (('leaks',), ('leaks', '--hal'), ('gap',), ('inefficient', '--format=csv'), ('watch', '--size=1-1G'),
             ('decompose',), ('decompose', '--refine', '--format=csv'))
 
 

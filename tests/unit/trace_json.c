@@ -294,6 +294,43 @@ Test(trace_json, devices_that_a_target_makes_up)
 	rm_dir(d);
 }
 
+static struct row long_lived(uint64_t ptr, uint64_t from, uint64_t to)
+{
+	return (struct row){ .event = ROW_FREE,
+			     .type = ROW_PTA,
+			     .time = US(to),
+			     .begin_time = US(from),
+			     .pid = 70,
+			     .ptr = ptr,
+			     .allocation_id = ptr,
+			     .size = 512,
+			     .attrs = ATTR_BLOCK,
+			     .born_step = 2,
+			     .steps_lived = 2 };
+}
+
+/* Perfetto drops a bar that overlaps another of its thread: each has a thread that is free then. */
+Test(trace_json, bars_do_not_overlap)
+{
+	struct row rows[] = { long_lived(1, 10, 20), long_lived(2, 15, 25), long_lived(3, 20, 30),
+			      long_lived(4, 5, 40), long_lived(5, 40, 50) };
+	static const int want[] = { 0, 1, 0, 2, 0 };
+	struct out_opts opts = { .start_real = START };
+	char *d = tmp_dir(), name[32];
+	size_t i;
+	cJSON *j;
+
+	opts.dir = d;
+	cr_assert(!write_rows(opts, rows, MT_ARRAY_SIZE(rows)));
+	j = parsed(d, "npu0_trace_");
+	for (i = 0; i < MT_ARRAY_SIZE(rows); i++) {
+		snprintf(name, sizeof(name), "mem %zu leak", i + 1);
+		cr_expect_eq(num(event(j, name, 0), "tid"), want[i], "%s", name);
+	}
+	cJSON_Delete(j);
+	rm_dir(d);
+}
+
 Test(trace_json, hostile_messages)
 {
 	static const char msg[] = "q\" b\\ n\n t\t z\0 e\x1b \xff\xfe \xed\xa0\x80 ok\xc3\xa9";

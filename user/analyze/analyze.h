@@ -242,4 +242,74 @@ const struct owner_pool *decompose__pools(const struct decompose *d, size_t *n);
 const struct owned *decompose__owned(const struct decompose *d);
 void decompose__free(struct decompose *d);
 
+/* ---- what happened to chosen blocks (watch.c; msleaks.md 9 without contents) ---- */
+
+#define WATCH_NAMES 8u /* of what ran between two events of a block: the last ones by name */
+#define WATCH_EVENTS 10000u /* of a block; its FREE comes in any case */
+#define WATCH_OUTPUTS 64u /* of one operator */
+
+struct watch_ran {
+	uint64_t n;
+	uint32_t n_names, name[WATCH_NAMES]; /* the last n_names of them, oldest first */
+};
+
+struct watch_event {
+	uint64_t time, ptr; /* ptr: of an access, also an inner address */
+	int64_t size;
+	uint32_t tid;
+	uint8_t event, type;
+	uint32_t name, detail; /* of an access: its operator; its dtype and shape */
+	uint32_t op; /* the operator that its thread was in, 0: in none */
+	uint32_t stack_py, stack_c;
+	struct watch_ran ops, kernels; /* begun in the process since the event before */
+};
+
+struct watch_block {
+	uint64_t ptr, alloc, born, freed; /* freed: time, 0 = not, or after the watch */
+	int64_t size;
+	uint32_t pid, tid, freed_by; /* tid: who allocated it */
+	int32_t device;
+	uint32_t owner; /* text */
+	uint32_t op; /* with watch_opts.start: in which it was allocated */
+	enum row_type type;
+	struct watch_event *events;
+	size_t n_events;
+	uint64_t more; /* events over WATCH_EVENTS */
+	uint64_t n_reads, n_writes;
+};
+
+/* Which blocks: all that is given must hold. */
+struct watch_opts {
+	bool has_address, has_size, has_device, has_output;
+	uint64_t address; /* the block holds it */
+	uint64_t alloc; /* allocation_id, 0 = any */
+	int64_t least, most; /* size */
+	const char *owner; /* part of it; NULL = any */
+	uint32_t pid; /* 0 = any */
+	int32_t device;
+	/* The outputs (or one) of the first run of `start`, from its end to that of `end`. */
+	const char *start, *end;
+	uint32_t output;
+	uint64_t max_blocks; /* further ones are counted */
+	/* Each block when it ends, or at the end; non-zero stops. */
+	int (*block)(void *ctx, const struct watch_block *b);
+	void *ctx;
+};
+
+struct watch_counts {
+	uint64_t blocks, chosen, accesses, ops;
+	bool begun; /* `start` has run */
+};
+
+struct watch;
+
+/* o and its texts, and `texts`, are used up to watch__free(). NULL: no memory. */
+struct watch *watch__new(const struct watch_opts *o, const struct texts *texts);
+/* 0, -ENOMEM, or what `block` gave. Wants MALLOC, FREE, ACCESS, OP_LAUNCH, KERNEL_LAUNCH. */
+int watch__item(struct watch *w, const struct item *it);
+/* No more items: blocks that live are handed out. */
+int watch__finish(struct watch *w);
+void watch__counts(const struct watch *w, struct watch_counts *c);
+void watch__free(struct watch *w);
+
 #endif

@@ -119,7 +119,8 @@ int session__probe_targets(struct session *s)
 			err = 0;
 		} else if (err == -EACCES || err == -EPERM) {
 			refuse(s, c.pid,
-			       "its mappings may not be read; needs CAP_SYS_PTRACE (man memtap, "
+			       "its mappings may not be read: another user's, or of another user "
+			       "namespace; needs CAP_SYS_PTRACE there (man memtap, "
 			       "CAPABILITIES)");
 		} else if (!err && !c.mapped && !c.ahead) {
 			stranger = c.pid;

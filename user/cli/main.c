@@ -27,6 +27,7 @@ static const struct {
 	{ "gap", cmd_gap, "how evenly each step of a dump uses its pools" },
 	{ "inefficient", cmd_inefficient,
 	  "blocks of a dump allocated too early, freed too late, idle" },
+	{ "watch", cmd_watch, "what happened to chosen blocks of a dump, from MALLOC to FREE" },
 	{ "decompose", cmd_decompose, "who owns the memory of each pool of a dump" },
 	{ "cut", cmd_cut,
 	  "a window of a dump, or its processes and devices, as dumps of their own" },
@@ -187,8 +188,10 @@ static int run_command(int argc, char **argv)
 		return EXIT_OK;
 	}
 	for (i = 0; i < MT_ARRAY_SIZE(commands); i++)
-		if (!strcmp(argv[1], commands[i].name))
+		if (!strcmp(argv[1], commands[i].name)) {
+			argv[1] = (char *)"memtap: error"; /* so getopt's messages begin */
 			return commands[i].run(argc - 1, argv + 1);
+		}
 	fprintf(stderr, "memtap: no command '%s'\n", argv[1]);
 	return cli__usage_error(NULL);
 }

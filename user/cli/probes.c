@@ -71,7 +71,8 @@ static int look_at_pid(struct look *l)
 	if (err < 0) {
 		pr_err("pid %d: %s", (int)l->pid,
 		       err == -ESRCH	? "no such process"
-		       : err == -EACCES ? "its mappings may not be read; needs CAP_SYS_PTRACE (man "
+		       : err == -EACCES ? "its mappings may not be read: another user's, or of "
+					  "another user namespace; needs CAP_SYS_PTRACE there (man "
 					  "memtap, CAPABILITIES)"
 					: strerror(-err));
 		return err;

@@ -29,12 +29,24 @@ int session__catch_signals(struct session *s)
 	return s->signals < 0 ? -errno : 0;
 }
 
+/* Nothing but write(2) may be called here. */
+static void on_second(int sig)
+{
+	static const char text[] = "memtap: aborted by a second signal; memtap recover DIR "
+				   "finishes what was written\n";
+	ssize_t n = write(STDERR_FILENO, text, sizeof(text) - 1);
+
+	(void)n;
+	raise(sig); /* SA_RESETHAND: now it ends us */
+}
+
 void session__allow_abort(void)
 {
+	struct sigaction sa = { .sa_handler = on_second, .sa_flags = (int)SA_RESETHAND };
 	sigset_t set;
 
-	signal(SIGINT, SIG_DFL);
-	signal(SIGTERM, SIG_DFL);
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
 	sigemptyset(&set);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);

@@ -129,6 +129,7 @@ void in_set__free(struct in_set *set);
 struct in_want {
 	uint32_t events; /* 1 << ROW_*: those to hand out */
 	bool stacks; /* fill item.stack_py and stack_c */
+	bool details; /* of an ACCESS: item.owner is its dtype and shape */
 	size_t memory; /* bytes for sorting; 0: the default */
 };
 

@@ -45,6 +45,21 @@ static uint8_t pool_of(const struct in_row *r)
 	return (uint8_t)t;
 }
 
+/* "torch.float32 torch.Size([2, 3])" */
+static uint32_t detail(struct texts *texts, const struct in_row *r, int *err)
+{
+	const struct slice *a = &r->attr[KEY_DTYPE], *b = &r->attr[KEY_SHAPE];
+	char buf[256];
+	int n;
+
+	if (!(r->keys & (1u << KEY_DTYPE | 1u << KEY_SHAPE)))
+		return 0;
+	n = snprintf(buf, sizeof(buf), "%.*s%s%.*s", a->s ? (int)MT_MIN(a->n, 100) : 0,
+		     a->s ? a->s : "", a->s && b->s ? " " : "", b->s ? (int)MT_MIN(b->n, 150) : 0,
+		     b->s ? b->s : "");
+	return put(texts, (struct slice){ buf, MT_MIN((size_t)n, sizeof(buf) - 1) }, err);
+}
+
 static int to_item(const struct in_row *r, const struct in_want *w, struct texts *texts,
 		   struct item *it)
 {
@@ -71,7 +86,9 @@ static int to_item(const struct in_row *r, const struct in_want *w, struct texts
 			it->used = (uint64_t)v;
 			it->flags |= ITEM_USED;
 		}
-		if (r->keys & 1u << KEY_OWNER)
+		if (w->details && r->event == ROW_ACCESS)
+			it->owner = detail(texts, r, &err);
+		else if (r->keys & 1u << KEY_OWNER)
 			it->owner = put(texts, r->attr[KEY_OWNER], &err);
 		it->flags |= r->keys & 1u << KEY_PREATTACH ? ITEM_PREATTACH : 0;
 		it->flags |= r->keys & 1u << KEY_SHADOW ? ITEM_SHADOW : 0;

@@ -236,9 +236,11 @@ struct outdir {
 	int dump_fd, trace_fd;
 	char **paths; /* files made, NULL-terminated */
 	size_t n_paths;
+	bool made; /* DIR was not there before */
 };
 
 int outdir__open(struct outdir *d, const char *dir);
+/* Without a file in it the folder is removed again, if it was not there before. */
 void outdir__close(struct outdir *d);
 /*
  * Create sub/<stem><YYYYmmddHHMMSS><ext>, at a later second when that is

@@ -23,6 +23,7 @@ int outdir__open(struct outdir *d, const char *dir)
 
 	memset(d, 0, sizeof(*d));
 	d->dump_fd = d->trace_fd = -1;
+	d->made = access(dir, F_OK) && errno == ENOENT;
 	err = path__mkdirs(dir);
 	if (err)
 		goto fail;
@@ -42,10 +43,24 @@ fail:
 	return err;
 }
 
+/* Of a run that failed. What others have put there keeps it. */
+static void remove_empty(const struct outdir *d)
+{
+	static const char *const subs[] = { "/dump", "/trace", "" };
+	char path[PATH_MAX];
+	size_t i;
+
+	for (i = 0; i < MT_ARRAY_SIZE(subs); i++)
+		if ((size_t)snprintf(path, sizeof(path), "%s%s", d->path, subs[i]) < sizeof(path))
+			rmdir(path);
+}
+
 void outdir__close(struct outdir *d)
 {
 	size_t i;
 
+	if (d->made && d->path && !d->n_paths)
+		remove_empty(d);
 	if (d->dump_fd >= 0)
 		close(d->dump_fd);
 	if (d->trace_fd >= 0)

@@ -426,10 +426,8 @@ int out__recover(const char *dir)
 	struct recovery rc = { .dir = dir };
 	struct stat st;
 
-	if (stat(dir, &st)) {
-		printf("%s: %s\n", dir, strerror(errno));
-		return -errno;
-	}
+	if (stat(dir, &st))
+		return -errno; /* the caller says so */
 	visit_all(&rc, "dump", PASS_NEW, PASS_WAL);
 	visit_all(&rc, "trace", PASS_TRACE, PASS_TRACE);
 	fflush(stdout);

@@ -12,10 +12,14 @@
 #include <errno.h>
 #include <stdlib.h>
 
+/* Threads of the picture that bars of blocks are laid on: those of a thread must not overlap. */
+#define LANES 256u
+
 struct file {
 	int32_t device; /* DEV_CPU: cpu_trace */
 	struct sink s;
 	struct hmap pids; /* pid -> PID_* */
+	int64_t lanes[LANES]; /* ends of the last bars of blocks on them */
 };
 
 #define PID_COUNTER 1u /* has counters: gets a sort index */
@@ -57,6 +61,7 @@ static struct file *make_file(struct trace *t, int32_t device)
 {
 	struct file *f = realloc(t->files, (t->n_files + 1) * sizeof(*f));
 	char stem[32], ts[16], name[80];
+	unsigned int i;
 	int fd;
 
 	if (!f) {
@@ -66,6 +71,8 @@ static struct file *make_file(struct trace *t, int32_t device)
 	t->files = f;
 	f += t->n_files;
 	memset(f, 0, sizeof(*f));
+	for (i = 0; i < LANES; i++)
+		f->lanes[i] = INT64_MIN;
 	f->device = device;
 	if (device == DEV_CPU)
 		strcpy(stem, "cpu_trace_");
@@ -163,13 +170,32 @@ static void block_sum(struct trace *t, const struct row *r, int32_t file, const 
 		counter(t, f, r, name, r->held);
 }
 
+/*
+ * A lane that is free from `begin` on; bars come in the order of their ends. Perfetto drops one
+ * that overlaps another of its thread. The vendor lays all of them on thread 0.
+ */
+static uint32_t lane_of(const struct trace *t, struct file *f, int64_t begin, int64_t end)
+{
+	uint32_t i;
+
+	if (!is_extended(t))
+		return 0;
+	for (i = 0; i < LANES - 1 && f->lanes[i] > begin; i++)
+		;
+	f->lanes[i] = end;
+	return i;
+}
+
 /* The bar of a block that lived through two step starts or more. */
 static void leak_bar(struct trace *t, struct file *f, const struct row *r)
 {
+	struct stamp begin;
+
 	if (r->event != ROW_FREE || r->born_step <= 1 || r->steps_lived < 2 ||
 	    r->type == ROW_PTA_WORKSPACE || r->attrs & ATTR_PREATTACH)
 		return;
-	trace_event__leak(&f->s, r->ptr, r->size, stamp_of(t, r->begin_time, r->begin_kernel),
+	begin = stamp_of(t, r->begin_time, r->begin_kernel);
+	trace_event__leak(&f->s, lane_of(t, f, begin.v, now_of(t, r).v), r->ptr, r->size, begin,
 			  since(t, r));
 }
 

@@ -22,7 +22,7 @@ void trace_event__instant(struct sink *s, const char *name, uint32_t pid, uint32
 			  struct stamp ts, const char *key, const char *text, size_t len);
 void trace_event__slice(struct sink *s, const char *name, uint32_t pid, uint32_t tid,
 			struct stamp ts, struct stamp dur);
-void trace_event__leak(struct sink *s, uint64_t addr, int64_t size, struct stamp ts,
+void trace_event__leak(struct sink *s, uint32_t tid, uint64_t addr, int64_t size, struct stamp ts,
 		       struct stamp dur);
 /*
  * Metadata, brackets, close. When the disk is full the brackets go over the

@@ -157,7 +157,7 @@ void trace_event__slice(struct sink *s, const char *name, uint32_t pid, uint32_t
 	sink__commit(s, p);
 }
 
-void trace_event__leak(struct sink *s, uint64_t addr, int64_t size, struct stamp ts,
+void trace_event__leak(struct sink *s, uint32_t tid, uint64_t addr, int64_t size, struct stamp ts,
 		       struct stamp dur)
 {
 	char *p = sink__room(s, EVENT_MAX), name[64];
@@ -165,7 +165,7 @@ void trace_event__leak(struct sink *s, uint64_t addr, int64_t size, struct stamp
 	if (!p)
 		return;
 	snprintf(name, sizeof(name), "mem %llu leak", (unsigned long long)addr);
-	p = put_slice(p, name, 1, 0, ts, dur);
+	p = put_slice(p, name, 1, tid, ts, dur);
 	p = PUT_LIT(p, ",\n    \"args\": {\n        \"addr\": ");
 	p = put_u64(p, addr);
 	p = PUT_LIT(p, ",\"size\": "); /* the vendor's file has no line end here */
