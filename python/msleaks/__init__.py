@@ -58,7 +58,8 @@ class _Watcher:
     def _refuse(name: str) -> None:
         if _marks.traced():
             _marks.tell(f'watcher.{name}: memtap cannot read the contents of device memory from outside the process, '
-                        'so nothing is watched; describe.describer(tensor, owner=...) marks the rows of its block')
+                        'so nothing is watched; with describe.describer(tensor, owner=NAME), memtap watch '
+                        '--owner=NAME tells afterwards what happened to its block')
 
     def watch(self, *args: Any, **kwargs: Any) -> None:
         """Says that nothing is watched."""
