@@ -100,6 +100,11 @@ Test(ask, record)
 	cr_expect_eq(row_of(block(EV_PTA_FREE, 0x2000))->allocation_id, id);
 	cr_expect_eq(rows[n_rows - 1].attrs & ATTR_PREATTACH, 0);
 	cr_expect_eq(counts().rows_events + counts().rows_extra, n_rows);
+	/* Paused at its end, it has its STOP_TRACE already. */
+	put(of_process(ev(EV_ACL_INIT), PID + 1));
+	cr_expect_eq(rows_with(ROW_SYSTEM, ROW_STOP_TRACE), 3);
+	model__stop(m, ++now);
+	cr_expect_eq(rows_with(ROW_SYSTEM, ROW_STOP_TRACE), 4);
 	end();
 }
 

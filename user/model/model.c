@@ -331,28 +331,11 @@ static void on_launch(struct model *m, struct process *p, const struct event *e)
 	model__emit(m, p, &r, true);
 }
 
-void model__oom(struct model *m, struct process *p, const struct event *e)
+/* One that is paused has its row already. */
+static void end_row(struct model *m, struct process *p, uint64_t time)
 {
-	struct row r = { .event = ROW_OOM_DETAIL,
-			 .type = ROW_OOM_TRIGGER,
-			 .name = "OOM_Trigger",
-			 .name_len = 11,
-			 .time = model__real(m, e->time),
-			 .tid = e->tid,
-			 .device = process__logical(p, e->tid, e->device),
-			 .attrs = ATTR_OOM,
-			 .oom_func = e->fn == MT_FN_HAL_CREATE ? "halMemCreate" : "halMemAlloc",
-			 .oom_size = (uint64_t)e->size,
-			 .oom_flag = e->hal_flag };
-
-	m->counts.oom++;
-	/* V-seed has no row of what failed. */
-	if (m->opts.vendor && !m->opts.oom) {
-		m->counts.rules[RULE_FAILED]++;
-		return;
-	}
-	model__emit(m, p, &r, true);
-	oom__lists(m, p, e);
+	if (!p->paused)
+		system_row(m, p, ROW_STOP_TRACE, time, p->tgid, 0, false);
 }
 
 static void on_exit_process(struct model *m, struct process *p, uint64_t time)
@@ -361,7 +344,7 @@ static void on_exit_process(struct model *m, struct process *p, uint64_t time)
 		return;
 	p->ended = true;
 	ms__finish(m, p);
-	system_row(m, p, ROW_STOP_TRACE, time, p->tgid, 0, false);
+	end_row(m, p, time);
 	model__drop_blocks(m, p);
 	process__end(p);
 	process__no_sums(p);
@@ -499,7 +482,7 @@ void model__stop(struct model *m, uint64_t time)
 		/* Its exit may still be delivered: one STOP_TRACE is enough. */
 		p->ended = true;
 		ms__finish(m, p);
-		system_row(m, p, ROW_STOP_TRACE, time, p->tgid, 0, false);
+		end_row(m, p, time);
 	}
 }
 

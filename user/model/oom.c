@@ -117,3 +117,27 @@ void oom__lists(struct model *m, struct process *p, const struct event *e)
 	list(m, p, e, f, n, ROW_OOM_TOP, "OOM_TopAlloc");
 	free(f);
 }
+
+void model__oom(struct model *m, struct process *p, const struct event *e)
+{
+	struct row r = { .event = ROW_OOM_DETAIL,
+			 .type = ROW_OOM_TRIGGER,
+			 .name = "OOM_Trigger",
+			 .name_len = 11,
+			 .time = model__real(m, e->time),
+			 .tid = e->tid,
+			 .device = process__logical(p, e->tid, e->device),
+			 .attrs = ATTR_OOM,
+			 .oom_func = e->fn == MT_FN_HAL_CREATE ? "halMemCreate" : "halMemAlloc",
+			 .oom_size = (uint64_t)e->size,
+			 .oom_flag = e->hal_flag };
+
+	m->counts.oom++;
+	/* V-seed has no row of what failed. */
+	if (m->opts.vendor && !m->opts.oom) {
+		m->counts.rules[RULE_FAILED]++;
+		return;
+	}
+	model__emit(m, p, &r, true);
+	oom__lists(m, p, e);
+}
