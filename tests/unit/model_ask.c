@@ -307,6 +307,28 @@ Test(ask, snapshots)
 	end();
 }
 
+/* What fails while paused has neither its row nor its lists. */
+Test(ask, oom)
+{
+	struct model_opts o = custom(true, true);
+	struct event e;
+
+	o.oom = true;
+	o.oom_top = 10;
+	begin_opts(o);
+	put(block(EV_PTA_MALLOC, 0x1000));
+	e = ev(EV_OOM);
+	e.device = 0;
+	ruled_out(e, RULE_PAUSED);
+	put(asks(MT_ASK_START, 0, ""));
+	now += 3000000000ull;
+	e.time = ++now;
+	put(e);
+	cr_expect_eq(rows_with(ROW_OOM_DETAIL, ROW_OOM_TRIGGER), 1);
+	cr_expect_eq(rows_with(ROW_OOM_DETAIL, ROW_OOM_RECENT), 1);
+	end();
+}
+
 /* Numbers that nobody has: the record is nonsense, and counted. */
 Test(ask, unknown)
 {

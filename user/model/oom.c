@@ -138,6 +138,6 @@ void model__oom(struct model *m, struct process *p, const struct event *e)
 		m->counts.rules[RULE_FAILED]++;
 		return;
 	}
-	model__emit(m, p, &r, true);
-	oom__lists(m, p, e);
+	if (model__emit(m, p, &r, true))
+		oom__lists(m, p, e);
 }
