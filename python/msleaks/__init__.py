@@ -30,7 +30,7 @@ def stop() -> None:
 
 
 def step() -> None:
-    """A step begins here: a STEP row, and a boundary for the analysis of leaks."""
+    """A step ends here and the next begins: a STEP row, a boundary for the analysis of leaks."""
     _marks.mark(_marks.STEP)
 
 

@@ -62,16 +62,10 @@ int session__analyse(struct session *s)
 			pr_info("no analysis of leaks: --steps leaves out what comes between them");
 			continue;
 		}
-		if (analyses[i].bit == MSLEAKS_LEAKS && s->opts.paused) {
+		/* As V-seed; V-now analyses what it has (msleaks.md 6.1). */
+		if (analyses[i].bit == MSLEAKS_LEAKS && s->opts.paused && !s->opts.newer) {
 			pr_info("no analysis of leaks: --collect-mode=custom leaves out what comes "
 				"between the windows; memtap leaks does it all the same");
-			/* The newer tool has its table of gaps then, too. */
-			if (s->opts.newer) {
-				snprintf(name, sizeof(name), "gap");
-				optind = 0;
-				e = cmd_gap(2, argv);
-				status = status ? status : e;
-			}
 			continue;
 		}
 		snprintf(name, sizeof(name), "%s", analyses[i].name);

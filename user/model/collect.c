@@ -250,7 +250,8 @@ static bool step(struct model *m, struct process *p, const struct ask *a)
 	/* V-seed has the function, and does nothing in it. */
 	if (m->opts.vendor && !m->opts.newer)
 		return false;
-	p->step++;
+	/* One ends and the next begins: the first began with the process (msleaks.md 6.1). */
+	p->step = MT_MAX(p->step, 1) + 1;
 	p->chosen = 0;
 	model__enter_step(m, p, p->step);
 	r.device = process__device(p, a->tid, 0);
