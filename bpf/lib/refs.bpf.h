@@ -199,8 +199,8 @@ static __always_inline __u64 pystack__take(struct probe *p, __u32 limit)
 	refs__hdr(p, &w->h);
 	w->h.type = MT_REC_PYSTACK;
 	/* Addresses of code mean something in one process only. */
-	w->hash[0] = (__u64)p->tgid << 32 | p->start;
-	w->hash[1] = 0;
+	w->hash[0] = ((__u64)p->tgid << 32 | p->start) ^ p->cfg->stack_seed[0];
+	w->hash[1] = p->cfg->stack_seed[1];
 	w->s.n = limit;
 	py_walk_it();
 	if (!w->s.n) {
@@ -342,11 +342,15 @@ static __always_inline void procs__fork(__u32 parent, __u32 child)
 {
 	struct mt_uw_proc *uw = bpf_map_lookup_elem(&uw_procs, &parent);
 	struct mt_py_offsets *py = bpf_map_lookup_elem(&py_procs, &parent);
+	__u32 gen = uw ? uw->gen : 0;
 
 	/* Of an earlier process with the number nothing must be left. */
 	procs__exec(child);
 	if (uw)
 		bpf_map_update_elem(&uw_procs, &child, uw, BPF_ANY);
+	/* An entry that is replaced meanwhile may be another process's at once. */
+	if (uw && (bpf_map_lookup_elem(&uw_procs, &parent) != uw || uw->gen != gen))
+		bpf_map_delete_elem(&uw_procs, &child);
 	if (py)
 		bpf_map_update_elem(&py_procs, &child, py, BPF_ANY);
 }

@@ -40,7 +40,6 @@ static long uw_one(__u32 i, struct mt_uw **u)
 __noinline int uw_walk(int unused)
 {
 	struct mt_uw *u = uw_here();
-	struct mt_uw_proc *proc;
 	__u32 tgid;
 
 	/* Callers would leave it out: but the kernel wants a number there. */
@@ -48,16 +47,10 @@ __noinline int uw_walk(int unused)
 	if (!u)
 		return 0;
 	tgid = u->rec.h.tgid;
-	proc = bpf_map_lookup_elem(&uw_procs, &tgid);
-	if (proc) {
-		u->first = proc->first;
-		u->n = proc->n;
-		u->gen = proc->gen;
+	if (uw_find_proc(u, tgid)) {
 		bpf_loop(UW_STEPS, uw_one, &u, 0);
 	} else {
-		u->gen = 0;
-		u->n = 0; /* the frame alone, by its address */
-		uw_step(u);
+		uw_step(u); /* the frame alone, by its address */
 		u->rec.end = MT_END_NOPROC;
 	}
 	uw_finish(u);

@@ -159,18 +159,18 @@ static __always_inline void copy_returns(struct mt_copy *r)
 	}
 }
 
-/* One page of the stack. 0; else there is no more. */
+/* One page of the stack. COPY_GOES_ON; MT_COPY_TAKEN: there is no more; MT_COPY_RING: no room for
+ * it. */
+#define COPY_GOES_ON (-1)
 static __always_inline int copy_piece(struct mt_uw *u, __u64 addr)
 {
 	struct mt_copy_piece *p = bpf_ringbuf_reserve(&events, sizeof(*p), 0);
 
-	if (!p) {
-		copy_count(MT_COPY_RING);
-		return 1;
-	}
+	if (!p)
+		return MT_COPY_RING;
 	if (bpf_probe_read_user(p->bytes, sizeof(p->bytes), (void *)addr)) {
 		bpf_ringbuf_discard(p, BPF_RB_NO_WAKEUP);
-		return 1;
+		return MT_COPY_TAKEN;
 	}
 	p->h = u->rec.h;
 	p->h.type = MT_REC_COPY_PIECE;
@@ -179,7 +179,7 @@ static __always_inline int copy_piece(struct mt_uw *u, __u64 addr)
 	p->hash[1] = u->rec.hash[1];
 	p->addr = addr;
 	bpf_ringbuf_submit(p, BPF_RB_NO_WAKEUP);
-	return 0;
+	return COPY_GOES_ON;
 }
 
 /* Behind the definition of the stack of u->copy. A function of its own, as uw_walk. */
@@ -190,6 +190,7 @@ __attribute__((noinline)) int uw_copy(void)
 	struct mt_copy *r;
 	struct mt_cfg *c = bpf_map_lookup_elem(&cfg, &zero);
 	__u64 addr;
+	int end = COPY_GOES_ON;
 
 	if (!u || !c)
 		return 0;
@@ -211,11 +212,15 @@ __attribute__((noinline)) int uw_copy(void)
 	n = c->stack_bytes / MT_COPY_PIECE + 1;
 	UW_LOOP
 	for (i = 0; i <= MT_COPY_MAX / MT_COPY_PIECE; i++) {
-		if (i >= n || copy_piece(u, addr))
+		if (i >= n)
+			break;
+		end = copy_piece(u, addr);
+		if (end != COPY_GOES_ON)
 			break;
 		addr += MT_COPY_PIECE;
 	}
-	copy_count(MT_COPY_TAKEN);
+	/* Each copy is counted once; a part of one may do. */
+	copy_count(end == MT_COPY_RING ? MT_COPY_RING : MT_COPY_TAKEN);
 	return 0;
 }
 

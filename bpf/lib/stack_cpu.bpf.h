@@ -59,17 +59,12 @@ __attribute__((noinline)) int uw_some(void)
 __attribute__((noinline)) int uw_frames(void)
 {
 	struct mt_uw *u = uw_here();
-	struct mt_uw_proc *proc;
 	__u32 tgid, i;
 
 	if (!u)
 		return 0;
 	tgid = u->rec.h.tgid;
-	proc = bpf_map_lookup_elem(&uw_procs, &tgid);
-	if (proc) {
-		u->first = proc->first;
-		u->n = proc->n;
-		u->gen = proc->gen;
+	if (uw_find_proc(u, tgid)) {
 		UW_LOOP
 		for (i = 0; i < UW_STEPS; i++) {
 			uw_some();
@@ -77,8 +72,6 @@ __attribute__((noinline)) int uw_frames(void)
 				break;
 		}
 	} else {
-		u->gen = 0;
-		u->n = 0;
 		uw_frame();
 		u->rec.end = MT_END_NOPROC;
 	}

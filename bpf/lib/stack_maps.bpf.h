@@ -192,46 +192,90 @@ static __always_inline __u32 uw_first_from(const struct mt_uw_proc *proc, __u64 
 	return lo;
 }
 
+static __always_inline void uw_changed(__u32 tgid)
+{
+	__u64 *count = bpf_map_lookup_elem(&uw_changes, &tgid), one = 1;
+
+	if (count)
+		__sync_fetch_and_add(count, 1);
+	else
+		bpf_map_update_elem(&uw_changes, &tgid, &one, BPF_ANY);
+}
+
 /*
  * Another library may be put in the place of one that is closed at once: its stacks must not be
  * walked by the rows of that one.
+ *
+ * Mappings may be published meanwhile that were read before. Who does so looks at the count
+ * behind that; here it is counted first and then looked whether they have been. One of both sees
+ * the other.
  */
 static __always_inline void uw_mapped_over(__u32 tgid, __u64 start, __u64 end)
 {
-	struct mt_uw_proc *proc = bpf_map_lookup_elem(&uw_procs, &tgid);
-	__u32 at, i, found = 0;
-	__u64 *count, one = 1;
+	struct mt_uw_proc *proc = bpf_map_lookup_elem(&uw_procs, &tgid), *now;
+	__u32 at, i, gen, found = 0;
+	struct mt_uw_map *m;
 
 	if (!proc)
 		return;
+	gen = proc->gen;
 	at = uw_first_from(proc, start);
 	at = at ? at - 1 : 0; /* which may reach into it */
 	UW_LOOP
 	for (i = 0; i < UW_REPLACED; i++, at++) {
-		struct mt_uw_map *m;
-
 		if (at >= proc->n)
 			break;
 		m = uw_map_at(proc->first + at);
 		if (!m || m->start >= end)
 			break;
-		if (m->end <= start || m->end == m->start)
-			continue;
-		found = 1;
-		if (proc->owner == tgid)
-			m->end = m->start;
+		found = m->end > start && m->end != m->start;
+		if (found)
+			break;
 	}
 	if (!found)
 		return;
-	proc->gen = 0; /* what threads remember of it is old too */
+	uw_changed(tgid);
+	now = bpf_map_lookup_elem(&uw_procs, &tgid);
 	/* A child's parent still has it. */
-	if (proc->owner != tgid)
+	if (!now || now != proc || now->gen != gen || proc->owner != tgid) {
 		bpf_map_delete_elem(&uw_procs, &tgid);
-	count = bpf_map_lookup_elem(&uw_changes, &tgid);
-	if (count)
-		__sync_fetch_and_add(count, 1);
-	else
-		bpf_map_update_elem(&uw_changes, &tgid, &one, BPF_ANY);
+		return;
+	}
+	proc->gen = 0; /* what threads remember of it is old too */
+	UW_LOOP
+	for (i = 0; i < UW_REPLACED; i++, at++) {
+		if (at >= proc->n)
+			break;
+		m = uw_map_at(proc->first + at);
+		if (!m || m->start >= end)
+			break;
+		if (m->end > start)
+			m->end = m->start;
+	}
+}
+
+#define UW_FIELD(x) (*(const volatile __u32 *)&(x))
+
+/*
+ * Where the mappings of the process are. Its entry may be taken away at any time, and be given
+ * to another process at once: one that says it is its own is, and a child's is looked at twice.
+ */
+static __always_inline int uw_find_proc(struct mt_uw *u, __u32 tgid)
+{
+	struct mt_uw_proc *p = bpf_map_lookup_elem(&uw_procs, &tgid);
+
+	u->gen = u->n = u->first = 0;
+	if (!p)
+		return 0;
+	u->gen = UW_FIELD(p->gen);
+	u->first = UW_FIELD(p->first);
+	u->n = UW_FIELD(p->n);
+	if (UW_FIELD(p->owner) != tgid || UW_FIELD(p->gen) != u->gen) {
+		p = bpf_map_lookup_elem(&uw_procs, &tgid);
+		if (!p || p->gen != u->gen || p->first != u->first || p->n != u->n)
+			u->n = u->gen = 0;
+	}
+	return u->n != 0; /* 0: it is read just now */
 }
 
 static __always_inline void uw_count(__u32 end)
@@ -263,6 +307,9 @@ static __always_inline void uw_count(__u32 end)
 
 static __always_inline void uw_start(struct mt_uw *u, struct pt_regs *ctx)
 {
+	__u32 zero = 0;
+	struct mt_cfg *c = bpf_map_lookup_elem(&cfg, &zero);
+
 #if defined(__TARGET_ARCH_x86)
 	u->pc = ctx->ip;
 	u->sp = ctx->sp;
@@ -306,7 +353,9 @@ static __always_inline void uw_start(struct mt_uw *u, struct pt_regs *ctx)
 	u->rec.n = 0;
 	u->rec.end = MT_END_NOT;
 	u->rec.guessed = 0;
-	u->rec.hash[0] = u->rec.hash[1] = 0;
+	/* Of each run another: nobody makes stacks that have the hash of others. */
+	u->rec.hash[0] = c ? c->stack_seed[0] : 0;
+	u->rec.hash[1] = c ? c->stack_seed[1] : 0;
 }
 
 /*

@@ -303,6 +303,7 @@ struct mt_cfg {
 	__u32 c_frames, py_frames; /* of which so many at most, the innermost */
 	__u32 stack_bytes;  /* copied of a stack whose walk is cut; 0: none is */
 	__u64 copy_rate;    /* bytes of copies a second of a process, and half of those of all */
+	__u64 stack_seed[2]; /* what hashes of stacks begin with */
 	/*
 	 * Nothing is collected: launches and stacks are not wanted, while the map `starts` holds
 	 * one less than this. 0: all is.

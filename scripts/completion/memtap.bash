@@ -49,6 +49,7 @@ _memtap()
 	--debuginfod) mapfile -t COMPREPLY < <(compgen -W '10 60' -- "$cur"); return ;;
 	--steps) mapfile -t COMPREPLY < <(compgen -W '1 2 1,2' -- "$cur"); return ;;
 	--analysis) mapfile -t COMPREPLY < <(compgen -W 'leaks decompose inefficient none' -- "$cur"); return ;;
+	--owners) mapfile -t COMPREPLY < <(compgen -W 'objects none' -- "$cur"); return ;;
 	--collect-mode) mapfile -t COMPREPLY < <(compgen -W 'full custom' -- "$cur"); return ;;
 	--log-level) mapfile -t COMPREPLY < <(compgen -W 'debug info warn error' -- "$cur"); return ;;
 	--device) mapfile -t COMPREPLY < <(compgen -W 'npu npu:0 cpu' -- "$cur"); return ;;
@@ -56,7 +57,7 @@ _memtap()
 	case $cmd in
 	record) mapfile -t COMPREPLY < <(compgen -W '-p --pid -n --name -a --all --cgroup --no-follow -o --output
 		--data-format --order --timeline --summary-json --level --events --device --call-stack --stack-bytes --lines --debuginfod -d --duration
-		--ring-size --steps --analysis --collect-mode --log-level --strict -q --quiet -v --verbose -h --help --' -- "$cur") ;;
+		--ring-size --steps --owners --analysis --collect-mode --log-level --strict -q --quiet -v --verbose -h --help --' -- "$cur") ;;
 	probes)
 		if [[ $cur == -* ]]; then
 			mapfile -t COMPREPLY < <(compgen -W '-p --pid --derive -J --json -A --missing -T --try -h --help' -- "$cur")

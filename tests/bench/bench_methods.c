@@ -107,6 +107,13 @@ static int on_proc(void *ctx, pid_t pid, const struct mt_uw_proc *p)
 	return b->to.proc(b->to.ctx, pid, p);
 }
 
+static void on_look(void *ctx, pid_t pid)
+{
+	struct bench *b = ctx;
+
+	b->to.look(b->to.ctx, pid);
+}
+
 static void on_file(void *ctx, uint32_t no, int fd, const char *path)
 {
 	struct bench *b = ctx;
@@ -309,8 +316,14 @@ static int run(struct bench *b, const char *method, const struct bpf_program *pr
 int main(int argc, char **argv)
 {
 	static struct bench b = { .maps.open_fd = -1 };
-	struct unwind_sink sink = { &b,	     on_chunk, on_pages, on_rules,
-				    on_maps, on_proc,  on_file,	 NULL };
+	struct unwind_sink sink = { .ctx = &b,
+				    .chunk = on_chunk,
+				    .pages = on_pages,
+				    .rules = on_rules,
+				    .maps = on_maps,
+				    .proc = on_proc,
+				    .file = on_file,
+				    .look = on_look };
 	const struct copy_files files = { &b, file_of, low_of };
 	struct mt_cfg cfg = { .stack_bytes = 32768, .wake_bytes = 1u << 30 };
 	struct ring_buffer *ring = NULL;

@@ -5,8 +5,10 @@
  *
  *   stacks-dl HAL NOTES open FOLDER LIBRARIES ROUNDS PAUSE_US   load, call, close, the next one
  *   stacks-dl HAL NOTES keep FOLDER LIBRARIES ROUNDS PAUSE_US   load all, each called at once;
- * close all stacks-dl HAL NOTES exec PROGRAMS                           programs that allocate at
- * once stacks-dl HAL NOTES code ROUNDS                             through assembly without .cfi
+ *                                                               close all
+ *   stacks-dl HAL NOTES late FOLDER LIBRARIES ROUNDS PAUSE_US   load all, wait, call each; close all
+ *   stacks-dl HAL NOTES exec PROGRAMS                           programs that allocate at once
+ *   stacks-dl HAL NOTES code ROUNDS                             through assembly without .cfi
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -25,14 +27,19 @@ int without_record(int (*call)(unsigned long long), unsigned long long size);
 
 typedef int (*through_fn)(int (*call)(unsigned long long), unsigned long long size, int deeper);
 
-static void *one(const char *folder, int i)
+static void *load(const char *folder, int i)
 {
 	char path[4096];
-	through_fn f;
-	void *h;
 
 	snprintf(path, sizeof(path), "%s/stacks-lib%d.so", folder, i);
-	h = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
+static void *one(const char *folder, int i)
+{
+	through_fn f;
+	void *h = load(folder, i);
+
 	*(void **)&f = h ? dlsym(h, "through") : NULL;
 	if (!f) {
 		fprintf(stderr, "%s\n", dlerror());
@@ -56,6 +63,22 @@ static void libraries(char **argv, int keep)
 				usleep((useconds_t)pause);
 		}
 		for (i = 0; keep && i < n && i < 64; i++)
+			dlclose(h[i]);
+	}
+}
+
+static void late(char **argv)
+{
+	int n = atoi(argv[1]), rounds = atoi(argv[2]), pause = atoi(argv[3]), r, i;
+	void *h[64];
+
+	for (r = 0; r < rounds; r++) {
+		for (i = 0; i < n && i < 64; i++)
+			h[i] = load(argv[0], i);
+		usleep((useconds_t)pause);
+		for (i = 0; i < n && i < 64; i++)
+			dlclose(one(argv[0], i));
+		for (i = 0; i < n && i < 64; i++)
 			dlclose(h[i]);
 	}
 }
@@ -118,6 +141,8 @@ int main(int argc, char **argv)
 		children(atoi(argv[4]));
 	else if (strcmp(argv[3], "code") == 0)
 		code(atoi(argv[4]));
+	else if (strcmp(argv[3], "late") == 0)
+		late(argv + 4);
 	else
 		libraries(argv + 4, strcmp(argv[3], "keep") == 0);
 	puts("done");

@@ -141,6 +141,38 @@ def test_cut_split(golden, memtap):
                 assert memtap(c, folder).out == memtap(c, golden('hccl')).out, (by, c)
 
 
+def test_cut_owners(golden, memtap):
+    """The owners beside a dump go with its blocks; those of before it where they were read."""
+    with Folder() as folder:
+        rows = [r for r in rows_of(golden.dump('dev2')) if r['Event'] == 'MALLOC' and r['Event Type'] == 'PTA']
+        times = sorted(int(r['Timestamp(ns)']) for r in rows)
+        shutil.copy(golden.dump('dev2'), folder + '/leaks_dump_1.csv')
+        head = 'Process Id,Device Id,Event Type,allocation_id,Ptr,Size(byte),Timestamp(ns),Owner,Confidence'
+        lines = [f"{r['Process Id']},{r['Device Id']},PTA,{r['attrs']['allocation_id']},{int(r['Ptr'], 0)},512,{times[-1]},PTA@a,0.50"
+                 for r in rows]
+        early = [f"{rows[0]['Process Id']},{d},PTA,,{4096 * (d + 1)},512,{t},PTA@b,1.00" for d in (0, 1) for t in (times[0] - 1, times[-1])]
+        with open(folder + '/owners_1.csv', 'w') as f:
+            f.write('\n'.join([head, *lines, *early]) + '\n')
+
+        def owners(*args):
+            shutil.rmtree(folder + '/cut', ignore_errors=True)
+            got = {}
+            for path in cut(memtap, folder + '/cut', *args, folder + '/leaks_dump_1.csv'):
+                name = path.replace('leaks_dump_', 'owners_').replace('.db', '.csv')
+                assert os.stat(name).st_mode & 0o777 == 0o600
+                with open(name) as f:
+                    got[os.path.relpath(path, folder + '/cut').split('/')[0]] = f.read().split('\n')[:-1]
+            return got
+        assert owners() == {'dump': [head, *lines, *early]}
+        assert owners('--data-format=db') == {'dump': [head, *lines, *early]}
+        assert owners('--from=%d' % times[0]) == {'dump': [head, *lines, early[1], early[3]]}
+        split = owners('--split=device')
+        assert set(split) == {'device_0', 'device_1'} and split['device_1'][-2:] == early[2:] and \
+            all(x.split(',')[1] == '1' for x in split['device_1'][1:]) and sum(map(len, split.values())) == len(lines) + 6, split
+        out = memtap('decompose', '--blocks', folder + '/cut').out
+        assert out.count('PTA@a,0.50,objects') == len(lines) and out.count('PTA@b,1.00,objects') == 2, out
+
+
 def test_cut_hostile_text(golden, memtap):
     """Quotes, newlines and formulas of the program's own; read back as they were."""
     with Folder() as folder:

@@ -193,3 +193,53 @@ def test_decompose_says_what_is_not_seen(golden, memtap):
         assert re.search(r'\(of before the dump, or not seen\) +2\.0000 +2\.0000\n', out), out
     finally:
         shutil.rmtree(folder)
+
+
+def test_decompose_owners_of_objects(golden, memtap):
+    """What was read from Python objects decides before rules; blocks of before the dump are told with their size."""
+    folder = tempfile.mkdtemp()
+    try:
+        dump = os.path.join(folder, 'leaks_dump_1.csv')
+        with open(dump, 'w') as f:
+            f.write(HEADER + '\n' + '\n'.join([*ROWS, '13,FREE,PTA,N/A,1013,7,7,0,131072,'
+                                               '"{allocation_id:0,addr:131072,size:2048,total:9,used:512,preattach:true}",,']) + '\n')
+        head = 'Process Id,Device Id,Event Type,allocation_id,Ptr,Size(byte),Timestamp(ns),Owner,Confidence\n'
+        owners = os.path.join(folder, 'owners_1.csv')
+
+        def told(*lines):
+            with open(owners, 'w') as f:
+                f.write(head + ''.join(x + '\n' for x in lines))
+            return {(r['allocation_id'], r['Ptr']): (r['Owner'], r['Confidence'], r['Source'], r['Size(byte)'], r['Freed(ns)'])
+                    for r in blocks(memtap, dump)}
+        without = {k: v for k, v in told().items()}
+        assert without[('2', '4096')][0] == 'PTA@ops@aten' and len(without) == 4, without
+        got = told('7,0,PTA,2,4096,1024,1005,PTA@model@weight,1.00')
+        assert got == {**without, ('2', '4096'): ('PTA@model@weight', '1.00', 'objects', '1024', '1010')}, got
+        # The last word counts; of another process it is no word at all; what the dump states stays.
+        got = told('7,0,PTA,2,4096,1024,1005,PTA@model@weight,1.00', '7,0,PTA,2,4096,1024,1006,PTA@model@gradient,0.90',
+                   '8,0,PTA,1,512,512,1005,PTA@model@weight,1.00', '7,0,ATB,4,16384,64,1005,PTA@model@weight,1.00')
+        assert got[('2', '4096')][:3] == ('PTA@model@gradient', '0.90', 'objects') and \
+            {k: v for k, v in got.items() if k[0] != '2'} == {k: v for k, v in without.items() if k[0] != '2'}, got
+        # Of before the dump: one is freed, one lives, one is told twice.
+        early = ('7,0,PTA,,131072,2048,1005,PTA@model@weight,1.00', '7,0,PTA,,262144,4096,1005,PTA@model@weight,1.00',
+                 '7,0,PTA,,262144,4096,1006,PTA@model@buffer,1.00')
+        got = told(*early)
+        assert got == {**without, ('0', '131072'): ('PTA@model@weight', '1.00', 'objects', '2048', '1013'),
+                       ('0', '262144'): ('PTA@model@buffer', '1.00', 'objects', '4096', '')}, got
+        with open(owners, 'w') as f:
+            f.write(head + '\n'.join(early) + '\n')
+        out = memtap('decompose', dump).out
+        assert re.search(r'PTA@model@buffer +0\.0039 +0\.0039 .*objects', out), out
+        # Of a db; with lines that are none; only of this dump.
+        shutil.copy(dump, os.path.join(folder, 'leaks_dump_2.csv'))
+        assert 'objects' not in memtap('decompose', os.path.join(folder, 'leaks_dump_2.csv')).out
+        with open(owners, 'a') as f:
+            f.write('nonsense\n')
+        run = memtap('decompose', '--strict', dump)
+        assert run.status == 3 and '1 lines of the owners' in run.err and 'PTA@model@buffer' in run.out, run.err
+        os.remove(owners)
+        os.mkfifo(owners)
+        run = memtap('decompose', dump)
+        assert run.status == 1 and 'owners_1.csv' in run.err, run.err
+    finally:
+        shutil.rmtree(folder)

@@ -118,6 +118,8 @@ static int on_stack(void *ctx, void *data, size_t size)
 		t->broken++;
 		return 0;
 	}
+	if (!t->got)
+		memcpy(t->hash, s->hash, sizeof(t->hash));
 	want = &notes[t->got++];
 	n = want->n;
 	kept = hmap__put(&g->known, k, &fresh);

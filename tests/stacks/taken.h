@@ -16,6 +16,7 @@ struct taken {
 	size_t without; /* stacks sent without their frames, as the reader had them */
 	size_t frames;
 	unsigned int deepest;
+	uint64_t hash[2]; /* of the first stack */
 };
 
 /*

@@ -108,6 +108,30 @@ Test(drain, tells_up_to_when_all_is_handed_out)
 	drain__free(d);
 }
 
+static void slow_record(void *ctx, const void *rec, size_t size, bool late)
+{
+	usleep(300000);
+	/* Meanwhile an event of 0.2 s ago comes, and the stack that it names. */
+	put(ctx, MT_REC_CALL, clock__boot() - 200000000, false);
+	put(ctx, MT_REC_PYSTACK, clock__boot() - 200000000, false);
+}
+
+/* A stack may take long to name: what came meanwhile waits for its own. */
+Test(drain, events_wait_for_their_stacks)
+{
+	struct drain *d = still();
+
+	put(d, MT_REC_PYSTACK, clock__boot(), false);
+	drain__early(d, slow_record, d);
+	drain__deliver(d, false, on_record, NULL);
+	cr_expect_eq(n_times, 0, "handed out before its stack");
+	drain__early(d, on_record, NULL);
+	cr_expect_eq(n_times, 1);
+	drain__deliver(d, false, on_record, NULL);
+	cr_expect_eq(n_times, 2);
+	drain__free(d);
+}
+
 /* The other ring is read first; what it tells happened later all the same. */
 Test(drain, hands_out_stacks_at_once_and_in_order)
 {

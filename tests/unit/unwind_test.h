@@ -104,7 +104,7 @@ static int put_proc(void *ctx, pid_t pid, const struct mt_uw_proc *p)
 	return 0;
 }
 
-static const struct unwind_sink to_arrays = { NULL, put_chunk, put_pages, put_rules, put_maps, put_proc, NULL, NULL };
+static const struct unwind_sink to_arrays = { .chunk = put_chunk, .pages = put_pages, .rules = put_rules, .maps = put_maps, .proc = put_proc };
 
 static void arrays__init(void)
 {

@@ -185,6 +185,7 @@ void rules__free(struct rules *r);
 
 enum owner_source {
 	OWNER_STATED, /* the dump says so */
+	OWNER_OBJECT, /* it was read from Python objects while it lived */
 	OWNER_RULE,
 	OWNER_POOL, /* nothing but its pool is known */
 };
@@ -235,6 +236,12 @@ struct decompose_opts {
 /* rules and texts are used up to decompose__free(). */
 struct decompose *decompose__new(struct rules *rules, const struct texts *texts,
 				 const struct decompose_opts *opts);
+/*
+ * Before the first item: what a block was found to be; the last word counts. Without an
+ * allocation id it is one of before the dump, which has no MALLOC. 0 or -ENOMEM.
+ */
+int decompose__told(struct decompose *d, const struct item *block, const char *owner,
+		    double confidence);
 /* 0 or -ENOMEM. Wants MALLOC, FREE, ACCESS, OP_LAUNCH, MSTX, SYSTEM, with stacks. */
 int decompose__item(struct decompose *d, const struct item *it);
 int decompose__finish(struct decompose *d);

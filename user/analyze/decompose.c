@@ -43,6 +43,7 @@ struct decompose {
 	struct texts *labels;
 	struct steps *steps;
 	struct hmap devices, pools, live, groups, calls, ops;
+	struct hmap told; /* block -> number of its label, confidence in 1/10000 */
 	struct block *blocks;
 	size_t n_blocks, cap_blocks;
 	uint32_t free_block;
@@ -86,6 +87,7 @@ void decompose__free(struct decompose *d)
 	hmap__free(&d->groups);
 	hmap__free(&d->calls);
 	hmap__free(&d->ops);
+	hmap__free(&d->told);
 	free(d->blocks);
 	free(d->pool_list);
 	free(d->group_list);
@@ -136,6 +138,14 @@ static int pool_of(struct decompose *d, const struct item *it, struct pool **out
 
 /* ---- the label of a block that has ended ---- */
 
+/* Of blocks without an id the address must do. */
+static struct hkey key_of(const struct item *it)
+{
+	if (it->alloc)
+		return (struct hkey){ it->alloc, it->pid };
+	return (struct hkey){ it->ptr, 1ULL << 40 | (uint64_t)it->pool << 32 | it->pid };
+}
+
 static int label_of(struct decompose *d, const struct block *b, struct owner_block *o)
 {
 	const char *owner = texts__get(d->texts, b->malloc.owner, NULL);
@@ -152,10 +162,16 @@ static int label_of(struct decompose *d, const struct block *b, struct owner_blo
 	size_t weak = *owner ? owner__weak(owner, rb.type, d->opts.refine) : 0;
 	struct rule_found f = { owner__of_pool(rb.type), 1, 0 };
 	char text[1024];
+	const uint64_t *told;
 	uint32_t number;
 	int err = 0;
 
-	if (weak == SIZE_MAX) {
+	told = hmap__get(&d->told, key_of(&b->malloc));
+	if (told && weak != SIZE_MAX) {
+		f.label = texts__get(d->labels, (uint32_t)(*told >> 32), NULL);
+		f.confidence = (double)(uint32_t)*told / 10000;
+		o->source = OWNER_OBJECT;
+	} else if (weak == SIZE_MAX) {
 		f.label = owner;
 		weak = strlen(owner);
 		o->source = OWNER_STATED;
@@ -246,14 +262,6 @@ static int ended(struct decompose *d, uint64_t index, uint64_t freed)
 }
 
 /* ---- events ---- */
-
-/* Of blocks without an id the address must do. */
-static struct hkey key_of(const struct item *it)
-{
-	if (it->alloc)
-		return (struct hkey){ it->alloc, it->pid };
-	return (struct hkey){ it->ptr, 1ULL << 40 | (uint64_t)it->pool << 32 | it->pid };
-}
 
 static int allocated(struct decompose *d, const struct item *it, uint32_t pool)
 {
@@ -360,6 +368,26 @@ static int operator(struct decompose *d, const struct item *it)
 		return -ENOMEM;
 	*v = it->name;
 	return 0;
+}
+
+int decompose__told(struct decompose *d, const struct item *block, const char *owner,
+		    double confidence)
+{
+	struct hkey k = key_of(block);
+	uint32_t number;
+	uint64_t *v;
+	bool fresh;
+	int err = 0;
+
+	number = texts__put(d->labels, owner, strlen(owner), &err);
+	if (err)
+		return err == -E2BIG ? 0 : err;
+	v = hmap__put(&d->told, k, &fresh);
+	if (!v)
+		return -ENOMEM;
+	*v = (uint64_t)number << 32 | (uint32_t)(confidence * 10000 + 0.5);
+	/* Twice told, it is still one block. */
+	return fresh && !block->alloc ? memory(d, block) : 0;
 }
 
 int decompose__item(struct decompose *d, const struct item *it)

@@ -154,6 +154,10 @@ struct drain_opts {
 	uint64_t window_ns; /* an event waits this long for older ones */
 	size_t max_bytes; /* memory for waiting records; then the ring fills */
 	bool early; /* births and deaths of processes are told at once too */
+	/* When the end of a range (mstx) has come, by the thread of the drain. NULL: nobody asks.
+	 */
+	void (*range_ended)(void *ctx, uint32_t tgid);
+	void *ctx;
 };
 
 /* Records that were taken from the events ring and are gone. */

@@ -39,6 +39,7 @@ struct slice {
 struct drain {
 	struct ring_buffer *events, *life;
 	pthread_t thread;
+	uint64_t early_at; /* up to then what cannot wait has been handed out; the reader's */
 	pthread_mutex_t lock;
 	struct drain_opts opts;
 	struct slice slices[N_SLICES];
@@ -138,6 +139,8 @@ static int take(struct drain *d, void *data, size_t size, bool life)
 		d->st.stacks_lost++;
 	if (stack)
 		return ++d->in_batch % BATCH ? 0 : -EAGAIN;
+	if (d->opts.range_ended && h->type == MT_REC_CALL && h->fn == MT_FN_MSTX_END)
+		d->opts.range_ended(d->opts.ctx, h->tgid);
 	no = h->time / SLICE_NS;
 	if (no < d->next) {
 		s = &d->late;
@@ -330,6 +333,7 @@ void drain__early(struct drain *d, void (*fn)(void *ctx, const void *rec, size_t
 {
 	struct slice s;
 
+	d->early_at = clock__boot();
 	pthread_mutex_lock(&d->lock);
 	s = d->early;
 	memset(&d->early, 0, sizeof(d->early));
@@ -344,7 +348,9 @@ void drain__early(struct drain *d, void (*fn)(void *ctx, const void *rec, size_t
 void drain__deliver(struct drain *d, bool final,
 		    void (*fn)(void *ctx, const void *rec, size_t size, bool late), void *ctx)
 {
-	uint64_t due = (clock__boot() - d->opts.window_ns) / SLICE_NS, end;
+	/* What came before its time may have taken long: behind it others wait that name events. */
+	uint64_t now = d->early_at ? d->early_at : clock__boot();
+	uint64_t due = (now - MT_MIN(now, d->opts.window_ns)) / SLICE_NS, end;
 	struct slice s;
 
 	pthread_mutex_lock(&d->lock);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "cli/msleaks_options.h"
 #include "cli/session.h"
@@ -137,6 +138,9 @@ int callstack__open(struct session *s)
 	o.maps.py_ends = progs__map(s->progs, "py_ends");
 	if (c->c)
 		o.cache = open_cache();
+	/* As good as it gets where the kernel has none yet. */
+	if (getrandom(s->cfg.stack_seed, sizeof(s->cfg.stack_seed), GRND_NONBLOCK) < 0)
+		s->cfg.stack_seed[0] = s->cfg.stack_seed[1] = clock__real();
 	s->cfg.stacks = (c->c ? MT_STACKS_C : 0) | (c->python ? MT_STACKS_PY : 0);
 	if (c->c && s->opts.stack_bytes) {
 		const char *rate = getenv("MEMTAP_COPY_RATE"); /* tests: makes it be exceeded */

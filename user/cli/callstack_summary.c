@@ -34,6 +34,29 @@ static void print_copies(const struct stacks_stats *st, FILE *f)
 			unused, ring, st->copies_dropped);
 }
 
+/* What was not to be had when it was wanted. */
+static void print_room(const struct stacks_stats *st, FILE *f)
+{
+	const struct unwind_stats *u = &st->unwind;
+
+	if (u->evicted || u->no_room || u->too_large)
+		fprintf(f,
+			"    unwind tables without room: %u files, %u taken away, %u larger than "
+			"one "
+			"may be\n",
+			u->no_room, u->evicted, u->too_large);
+	if (u->maps_waited || u->procs_lost || u->maps_over)
+		fprintf(f,
+			"    mappings without room: waited for %" PRIu64
+			" times, of %u processes none to the end; %u of one process beyond %u\n",
+			u->maps_waited, u->procs_lost, u->maps_over, 1U << MT_UW_MAPS_SHIFT);
+	if (st->held_back || st->notices_lost)
+		fprintf(f,
+			"    processes that map without end: read later %" PRIu64 " times; %" PRIu64
+			" mappings not noted\n",
+			st->held_back, st->notices_lost);
+}
+
 static void print_c(const struct stacks_stats *st, bool limited, FILE *f)
 {
 	uint64_t all = st->unsent, complete = 0;
@@ -57,10 +80,7 @@ static void print_c(const struct stacks_stats *st, bool limited, FILE *f)
 			"    with frames by frame pointers, without tables: %" PRIu64 " of the "
 			"different ones\n",
 			st->guessed);
-	if (st->unwind.evicted || st->unwind.no_room || st->unwind.procs_lost)
-		fprintf(f,
-			"    unwind tables without room: %u files, %u taken away; %u processes\n",
-			st->unwind.no_room, st->unwind.evicted, st->unwind.procs_lost);
+	print_room(st, f);
 }
 
 static void print_python(const struct stacks_stats *st, bool limited, FILE *f)
@@ -85,7 +105,15 @@ static void print_python(const struct stacks_stats *st, bool limited, FILE *f)
 	if (st->py_unsent)
 		fprintf(f, "    lost, no room in the ring: %" PRIu64 "\n", st->py_unsent);
 	if (st->unnamed)
-		fprintf(f, "    frames without a name: %" PRIu64 "\n", st->unnamed);
+		fprintf(f,
+			"    frames without a name: %" PRIu64 ", %" PRIu64
+			" of them in memory that does not answer\n",
+			st->unnamed, st->unanswered);
+	if (st->silent)
+		fprintf(f,
+			"    interpreters that could not be looked at, memory does not answer: "
+			"%u\n",
+			st->silent);
 }
 
 static void print_mixed(const struct stacks_stats *st, FILE *f)
@@ -178,6 +206,8 @@ void callstack__json(struct session *s, cJSON *top)
 	add(o, "python_lost", st.py_unsent);
 	add(o, "python_different", st.py_kept);
 	add(o, "python_unnamed", st.unnamed);
+	add(o, "python_unanswered", st.unanswered);
+	add(o, "python_silent", st.silent);
 	if (s->opts.stacks.mixed) {
 		add(o, "mixed", st.merged[STACK_MERGED]);
 		add(o, "mixed_no_python", st.merged[STACK_NO_PYTHON]);
@@ -202,4 +232,11 @@ void callstack__json(struct session *s, cJSON *top)
 	add(o, "unwind_files", st.unwind.tables);
 	add(o, "unwind_cached", st.unwind.cached);
 	add(o, "unwind_evicted", st.unwind.evicted);
+	add(o, "unwind_no_room", st.unwind.no_room);
+	add(o, "unwind_too_large", st.unwind.too_large);
+	add(o, "maps_waited", st.unwind.maps_waited);
+	add(o, "maps_lost", st.unwind.procs_lost);
+	add(o, "maps_over", st.unwind.maps_over);
+	add(o, "held_back", st.held_back);
+	add(o, "notices_lost", st.notices_lost);
 }

@@ -167,6 +167,23 @@ static int copy_row(struct cutting *c, const struct in_row *r)
 	return err;
 }
 
+/* What has no row is there at the time at which it was read. */
+static int copy_owner(void *ctx, const struct in_owner *w)
+{
+	struct cutting *c = ctx;
+	int err = 0;
+	size_t i;
+
+	if (!w->alloc && (w->time < c->w.from || w->time >= c->w.to))
+		return 0;
+	for (i = 0; i < c->n && !err; i++) {
+		if ((!(o.split & BY_PROCESS) || c->parts[i].pid == w->pid) &&
+		    (!(o.split & BY_DEVICE) || c->parts[i].device == w->device))
+			err = copy__owner(c->parts[i].copy, w);
+	}
+	return err;
+}
+
 static int run(const char *path, bool *incomplete)
 {
 	struct cutting c = { 0 };
@@ -185,6 +202,8 @@ static int run(const char *path, bool *incomplete)
 		err = open_part(&c, 0, 0, &(struct part *){ NULL });
 	if (!err)
 		err = each_row(&set, &c, incomplete, copy_row);
+	if (!err)
+		err = offline__owners(path, copy_owner, &c, incomplete);
 	for (i = 0; i < c.n; i++) {
 		if (!err)
 			pr_info("create file %s, %llu rows", cli__text(copy__path(c.parts[i].copy)),

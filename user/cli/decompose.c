@@ -32,9 +32,9 @@ static void help(void)
 	     "\n"
 	     "Print for each pool of a dump who owns its memory at its peak and at the end: what "
 	     "the\n"
-	     "dump says, else what rules on call stacks, accesses and lifetimes tell, each with "
-	     "its\n"
-	     "confidence.\n"
+	     "dump says, else what was read from Python objects (memtap record --owners), else "
+	     "what\n"
+	     "rules on call stacks, accesses and lifetimes tell, each with its confidence.\n"
 	     "\n"
 	     "      --blocks            one csv row a block instead\n"
 	     "      --format=FORMAT     text, or csv: one row an owner\n"
@@ -49,7 +49,9 @@ static void help(void)
 
 static const char *source_name(enum owner_source s)
 {
-	return s == OWNER_STATED ? "dump" : s == OWNER_RULE ? "rule" : "pool";
+	static const char *const names[] = { "dump", "objects", "rule", "pool" };
+
+	return names[s];
 }
 
 static void put_source(enum owner_source s, unsigned int rule)
@@ -145,6 +147,22 @@ static int on_item(void *ctx, const struct item *it)
 	return decompose__item(ctx, it);
 }
 
+static int on_owner(void *ctx, const struct in_owner *w)
+{
+	/* Of before all that the dump has, if it has no number. */
+	const struct item it = { .pid = w->pid,
+				 .device = w->device,
+				 .event = ROW_MALLOC,
+				 .type = (uint8_t)w->type,
+				 .pool = (uint8_t)w->type,
+				 .alloc = w->alloc,
+				 .ptr = w->ptr,
+				 .size = w->size,
+				 .flags = ITEM_SHADOW | ITEM_SIZE };
+
+	return decompose__told(ctx, &it, w->owner, w->confidence);
+}
+
 static int one(const char *path, struct rules *rules, bool *incomplete)
 {
 	const struct in_want want = { .events = 1u << ROW_MALLOC | 1u << ROW_FREE |
@@ -161,6 +179,8 @@ static int one(const char *path, struct rules *rules, bool *incomplete)
 		puts("Process Id,Device Id,Event "
 		     "Type,ID,allocation_id,Ptr,Size(byte),Timestamp(ns),"
 		     "Freed(ns),Owner,Confidence,Source");
+	if (!err)
+		err = offline__owners(path, on_owner, d, incomplete);
 	if (!err)
 		err = offline__read(path, &want, texts, on_item, d, incomplete);
 	if (!err)

@@ -202,9 +202,6 @@ static void tell_untraced(const struct msleaks_opts *o)
 		pr_warn("--device cpu: malloc and free of the host are not traced yet, there will "
 			"be "
 			"no HOST rows");
-	if (o->analysis & MSLEAKS_DECOMPOSE)
-		pr_warn("--analysis decompose: rows name the owner by its pool only; weights, "
-			"gradients and the like are judged at the end, by memtap decompose");
 	if (o->analysis & MSLEAKS_INEFFICIENT)
 		pr_warn("--analysis inefficient: judged without operators and accesses, which are "
 			"not traced yet: little will be found");
@@ -243,7 +240,7 @@ static void to_session(struct record_opts *r, const struct msleaks_opts *o)
 {
 	r->vendor = !o->extended;
 	r->newer = o->generation == MSLEAKS_NOW;
-	r->owners = o->analysis & MSLEAKS_DECOMPOSE;
+	r->owners = r->objects = o->analysis & MSLEAKS_DECOMPOSE;
 	r->oom = o->analysis & MSLEAKS_OOM;
 	r->oom_top = r->oom ? o->oom_top : 0;
 	r->order = OUT_ORDER_BLOCK;

@@ -61,6 +61,28 @@ int offline__read(const char *path, const struct in_want *want, struct texts *te
 	return err;
 }
 
+int offline__owners(const char *path, int (*fn)(void *ctx, const struct in_owner *o), void *ctx,
+		    bool *incomplete)
+{
+	struct in_set set;
+	uint64_t bad = 0;
+	size_t i;
+	int err;
+
+	err = in_set__find(path, &set);
+	if (err)
+		return err;
+	for (i = 0; i < set.n && !err; i++) {
+		err = in_owners__each(set.paths[i], fn, ctx, &bad);
+		if (bad)
+			pr_warn("%s: %llu lines of the owners beside it are none and were left out",
+				cli__text(set.paths[i]), (unsigned long long)bad);
+		*incomplete |= bad;
+	}
+	in_set__free(&set);
+	return err;
+}
+
 int offline__no_path(const char *cmd)
 {
 	pr_err("no DIR or FILE given: name a dump file, or the folder that it was written to");

@@ -19,6 +19,9 @@
  */
 int offline__read(const char *path, const struct in_want *want, struct texts *texts,
 		  int (*item)(void *ctx, const struct item *it), void *ctx, bool *incomplete);
+/* The same for the owners that stand beside the dumps. */
+int offline__owners(const char *path, int (*fn)(void *ctx, const struct in_owner *o), void *ctx,
+		    bool *incomplete);
 /* "DIR or FILE" is missing: a message, EXIT_USAGE. */
 int offline__no_path(const char *cmd);
 /* A decimal number up to max. 0, or EXIT_USAGE with a message that names the option. */

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/owners.h"
+
 void session__tell_range(const struct row *r)
 {
 	static const char range[] = "report host memory info start";
@@ -156,6 +158,7 @@ static void on_record(void *ctx, const void *rec, size_t size, bool late)
 		e.flags |= EVF_LATE;
 	else /* what was asked for before it */
 		control__due(s, e.time);
+	owners__upto(s, e.time);
 	if (model__event(s->model, &e))
 		session__undecodable(s, rec, true);
 }
@@ -165,4 +168,5 @@ void session__deliver(struct session *s, bool final)
 	callstack__early(s);
 	drain__deliver(s->drain, final, on_record, s);
 	control__due(s, final ? UINT64_MAX : drain__handed_out(s->drain));
+	owners__upto(s, final ? UINT64_MAX : drain__handed_out(s->drain));
 }

@@ -46,6 +46,9 @@ static void help(FILE *f)
 	      "none)\n"
 	      "      --lines             with source lines and inlined calls of C frames\n"
 	      "      --debuginfod SECONDS    first ask $DEBUGINFOD_URLS for debug files, so long\n"
+	      "      --owners WHERE      read who owns tensors from Python objects, or none (none; "
+	      "objects\n"
+	      "                          with --analysis decompose)\n"
 	      "  -d, --duration SECONDS  stop by itself\n"
 	      "\n"
 	      "Other:\n"
@@ -78,6 +81,7 @@ enum {
 	OPT_LINES,
 	OPT_DEBUGINFOD,
 	OPT_STACK_BYTES,
+	OPT_OWNERS,
 	OPT_STRICT,
 	OPT_NOFOLLOW,
 	OPT_STEPS,
@@ -109,6 +113,7 @@ static const struct option longs[] = {
 	{ "order", required_argument, NULL, OPT_ORDER },
 	{ "timeline", required_argument, NULL, OPT_TIMELINE },
 	{ "stack-bytes", required_argument, NULL, OPT_STACK_BYTES },
+	{ "owners", required_argument, NULL, OPT_OWNERS },
 	{ "strict", no_argument, NULL, OPT_STRICT },
 	{ "steps", required_argument, NULL, OPT_STEPS },
 	{ "analysis", required_argument, NULL, OPT_ANALYSIS },
@@ -296,6 +301,11 @@ static int one_option(struct record_opts *o, int opt, char *arg)
 		r = choose(arg, "real", "kernel");
 		o->timeline = r == 1 ? OUT_TIMELINE_KERNEL : OUT_TIMELINE_REAL;
 		return r < 0 ? r : 0;
+	case OPT_OWNERS:
+		r = choose(arg, "none", "objects");
+		o->objects = r == 1;
+		o->objects_given = true;
+		return r < 0 ? r : 0;
 	case OPT_STRICT:
 		o->strict = true;
 		return 0;
@@ -356,6 +366,8 @@ static const char *option_values(int opt)
 		return "time or block";
 	case OPT_TIMELINE:
 		return "real or kernel";
+	case OPT_OWNERS:
+		return "objects or none";
 	}
 	return "another value";
 }
@@ -464,6 +476,8 @@ int cmd_record(int argc, char **argv)
 		pr_warn("--events access: accesses to tensors are not traced yet, there will be no "
 			"ACCESS "
 			"rows");
+	if (!o->objects_given)
+		o->objects = o->analysis & MSLEAKS_DECOMPOSE;
 	if (!o->dir)
 		o->dir = make_default_dir();
 	err = session__run(s);

@@ -81,7 +81,8 @@ int scan__mapping(void *ctx, const struct mapping *m)
 	}
 	if (wanted) {
 		c->mapped++;
-		if (c->s && (c->s->opts.all || c->s->t_attached))
+		/* When notices were lost all processes are scanned, also others. */
+		if (c->s && (c->s->opts.all || c->s->t_attached) && session__traces(c->s, c->pid))
 			callstack__mapped(c->s, c->pid);
 		hmap__put(&c->names, k, NULL);
 		probe_fd(c, fd, m->path);

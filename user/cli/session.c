@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "cli/later.h"
+#include "cli/owners.h"
 #include "symbol/stacks.h"
 
 #define TICK_MS 20
@@ -27,6 +28,7 @@ static void on_row(void *ctx, const struct row *r)
 	int err = out__row(s->out, r);
 
 	session__tell_range(r);
+	owners__row(s, r);
 	if (err && !s->write_err) {
 		s->write_err = err;
 		pr_err("writing to %s: %s; the capture stops, what is written stays (memtap "
@@ -47,6 +49,7 @@ static void on_describe(void *ctx, uint32_t tgid, uint32_t start, struct process
 	d->visible = proc__env((pid_t)tgid, "ASCEND_RT_VISIBLE_DEVICES");
 	d->segments = session__only_segments(s, (pid_t)tgid);
 	later__born(s, (pid_t)tgid);
+	owners__process(s, (pid_t)tgid, start);
 }
 
 static void on_ended(void *ctx, uint32_t tgid)
@@ -103,7 +106,10 @@ static int setup(struct session *s)
 				 .cgroup = s->opts.cgroup != NULL,
 				 .stacks = s->opts.stacks.c || s->opts.stacks.python };
 	struct prober_opts pr = { .classes = classes(&s->opts) };
-	struct drain_opts dr = { .window_ns = WINDOW_NS, .early = po.stacks };
+	struct drain_opts dr = { .window_ns = WINDOW_NS,
+				 .early = po.stacks,
+				 .range_ended = s->opts.objects ? owners__range_ended : NULL,
+				 .ctx = s };
 	struct model_ops ops = { on_row, on_describe, on_ended, asked__label, asked__config };
 	struct out_opts oo = { .dir = s->opts.dir,
 			       .vendor = s->opts.vendor,
@@ -158,6 +164,8 @@ static int setup(struct session *s)
 	s->cfg.pidns_inum = pidns__own();
 	s->cfg.wake_bytes = po.ring_bytes / 4;
 	err = callstack__open(s);
+	if (!err)
+		err = owners__open(s);
 	if (err)
 		return err;
 	pr.stacks = s->stacks != NULL;
@@ -384,6 +392,7 @@ static void finish(struct session *s)
 {
 	uint64_t t0;
 
+	owners__last(s);
 	s->t_stop = clock__boot();
 	s->cfg.stopped = 1;
 	write_cfg(s);
@@ -470,6 +479,7 @@ int session__run(struct session *s)
 	control__close(s);
 	mapwatch__close(s->watch);
 	stacks__free(s->stacks);
+	owners__free(s);
 	drain__free(s->drain);
 	prober__free(s->prober);
 	progs__free(s->progs);

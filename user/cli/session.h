@@ -58,6 +58,7 @@ struct record_opts {
 	uint64_t steps[MODEL_MAX_STEPS];
 	unsigned int n_steps;
 	unsigned int analysis; /* MSLEAKS_*, of what was written */
+	bool objects, objects_given; /* owners of tensors are read from Python objects */
 	bool strict, quiet, follow;
 	struct callstack_opts stacks;
 	uint32_t stack_bytes; /* copied of a stack whose walk is cut; 0: none is */
@@ -158,6 +159,7 @@ struct session {
 	const char *no_stacks; /* they were asked for: why not */
 	uint64_t stacks_bad; /* records that were none */
 
+	struct owners *owners; /* owners.c; NULL: they are not read */
 	struct control *control; /* control.c; NULL: nobody can ask */
 	uint64_t labels_lost; /* of blocks whose rows were written, or that take no more */
 

@@ -12,6 +12,7 @@
 
 #include "cli/cli.h"
 #include "cli/later.h"
+#include "cli/owners.h"
 
 static size_t probes_failed(struct session *s)
 {
@@ -376,6 +377,7 @@ void session__summary(struct session *s)
 	print_command(s, f);
 	print_pools(s, f);
 	callstack__print(s, f);
+	owners__print(s, f);
 	fprintf(f, "  own cost: %.2f s CPU, %s memory, %s waiting at most\n", cpu,
 		cli__bytes((uint64_t)rss * 1024), cli__bytes(d.peak_bytes));
 	for (i = 0; (path = out__path(s->out, i)); i++)

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/owners.h"
 
 static void add_u64(cJSON *o, const char *name, uint64_t v)
 {
@@ -282,6 +283,7 @@ int session__summary_json(struct session *s, const char *path)
 	json_probes(s, top);
 	json_gaps(s, top);
 	callstack__json(s, top);
+	owners__json(s, top);
 	o = cJSON_AddArrayToObject(top, "files");
 	for (i = 0; out__path(s->out, i); i++)
 		cJSON_AddItemToArray(o, cJSON_CreateString(cli__text(out__path(s->out, i))));

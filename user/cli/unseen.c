@@ -4,7 +4,6 @@
 
 #include <bpf/bpf.h>
 #include <stdlib.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #define SITES 4 /* of a file, looked at in each process: all or none are there */
@@ -53,13 +52,11 @@ static bool in_place(pid_t pid, const struct mapping *m, const struct probed_fil
 	for (i = 0; i < f->n_reports && seen < SITES; i++) {
 		const struct probe_report *r = &f->reports[i];
 		unsigned char b[4];
-		struct iovec local = { b, sizeof(b) }, remote = { NULL, sizeof(b) };
 
 		if (strcmp(r->state, "attached") || r->off < m->offset ||
 		    r->off - m->offset + sizeof(b) > m->end - m->start)
 			continue;
-		remote.iov_base = (void *)(uintptr_t)(m->start + r->off - m->offset);
-		if (process_vm_readv(pid, &local, 1, &remote, 1, 0) != sizeof(b))
+		if (proc__memory(pid, m->start + r->off - m->offset, b, sizeof(b)) != sizeof(b))
 			return true; /* it has gone, or may not be read: nothing is known */
 		if (!is_breakpoint(b))
 			return false;

@@ -124,6 +124,26 @@ struct in_set {
 int in_set__find(const char *path, struct in_set *set);
 void in_set__free(struct in_set *set);
 
+/* ---- owners that stand beside a dump of memtap (owners.c) ---- */
+
+struct in_owner {
+	uint32_t pid;
+	int32_t device;
+	enum row_type type;
+	uint64_t alloc; /* allocation_id, 0: a block of before the attach */
+	uint64_t ptr, time; /* time: when it was read */
+	int64_t size;
+	const char *owner; /* words joined by @ */
+	double confidence;
+};
+
+/*
+ * fn for each line of the owners_*.csv of this dump file; there may be none. *bad counts lines
+ * that are no such; 0, -errno (a message printed), or what fn returned.
+ */
+int in_owners__each(const char *dump, int (*fn)(void *ctx, const struct in_owner *o), void *ctx,
+		    uint64_t *bad);
+
 /* ---- their events in the order of time (stream.c) ---- */
 
 struct in_want {

@@ -269,6 +269,32 @@ struct lost_row {
 };
 /* False when there is no process yet to put the row to. A process it names is met. */
 bool model__lost(struct model *m, const struct lost_row *l);
+/* ---- what blocks are, by readings of Python objects (owned.c) ---- */
+
+/* A tensor's memory, as read from t0 on. */
+struct model_owned {
+	uint32_t tgid, start;
+	uint64_t addr;
+	int32_t device;
+	uint64_t t0; /* boot time */
+};
+
+struct model_owned_block {
+	uint64_t addr, allocation_id;
+	int64_t size;
+	int32_t device;
+};
+
+/*
+ * When all events before the end of the reading were given, and none after it: the block of the
+ * caching allocator that begins there, or (around) in which it is, for which all are looked at.
+ * 0; -ENOENT: none that was seen; -EAGAIN: one that was made meanwhile; -ESRCH.
+ */
+int model__owned(const struct model *m, const struct model_owned *o, bool around,
+		 struct model_owned_block *out);
+/* This block is of a kind, any small number. False: that was known. */
+bool model__own(struct model *m, const struct model_owned *o, const struct model_owned_block *b,
+		uint8_t kind);
 /* STOP_TRACE rows of all processes that have none yet; may be called again. */
 void model__stop(struct model *m, uint64_t time);
 

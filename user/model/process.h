@@ -25,6 +25,7 @@ struct block {
 	struct mt_refs refs; /* call stacks of its MALLOC */
 	uint32_t next_free; /* in the free list */
 	bool live;
+	uint8_t object; /* 1 + what its tensor was found to be, 0: not found (owned.c) */
 	bool paused; /* its MALLOC had no row */
 	uint32_t window; /* of its process, in which it was made */
 };

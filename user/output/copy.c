@@ -21,6 +21,8 @@ struct copy {
 	sqlite3_stmt *insert, *insert_pre;
 	struct strbuf sb;
 	struct hmap live; /* blocks whose MALLOC is in the file */
+	struct sink owners; /* made with the first of them */
+	char ts[16];
 	uint64_t rows;
 	int err;
 };
@@ -53,24 +55,24 @@ int copy__open(const char *dir, enum out_format format, struct copy **out)
 {
 	const char *ext = format == OUT_DB ? ".db" : ".csv";
 	struct copy *c = calloc(1, sizeof(*c));
-	char ts[16], name[64], *p;
+	char name[64], *p;
 	int fd, err;
 
 	if (!c)
 		return -ENOMEM;
 	c->format = format;
-	c->csv.fd = -1;
+	c->csv.fd = c->owners.fd = -1;
 	err = outdir__open(&c->dir, dir);
 	if (err) {
 		free(c);
 		return err;
 	}
-	fd = outdir__create(&c->dir, "dump", "leaks_dump_", ext, NULL, ts);
+	fd = outdir__create(&c->dir, "dump", "leaks_dump_", ext, NULL, c->ts);
 	if (fd < 0) {
 		err = fd;
 		goto fail;
 	}
-	snprintf(name, sizeof(name), "leaks_dump_%s%s", ts, ext);
+	snprintf(name, sizeof(name), "leaks_dump_%s%s", c->ts, ext);
 	if (asprintf(&c->path, "%s/dump/%s", c->dir.path, name) < 0) {
 		c->path = NULL;
 		close(fd);
@@ -94,6 +96,26 @@ int copy__open(const char *dir, enum out_format format, struct copy **out)
 fail:
 	copy__close(c);
 	return err;
+}
+
+int copy__owner(struct copy *c, const struct in_owner *w)
+{
+	const struct out_owner o = { .pid = w->pid,
+				     .device = w->device,
+				     .type = w->type,
+				     .ptr = w->ptr,
+				     .allocation_id = w->alloc,
+				     .size = w->size,
+				     .time = w->time,
+				     .owner = w->owner,
+				     .confidence = w->confidence };
+	int err = c->owners.fd < 0 ? owners_file__create(&c->owners, &c->dir, c->ts) : 0;
+
+	if (!err)
+		err = owners_file__row(&c->owners, &o);
+	if (err && !c->err)
+		pr_err("%s: the owners beside it cannot be written: %s", c->path, strerror(-err));
+	return c->err = c->err ? c->err : err;
 }
 
 const char *copy__path(const struct copy *c)
@@ -320,6 +342,13 @@ int copy__close(struct copy *c)
 		rc = sink__close(&c->csv);
 		if (rc && !err)
 			pr_err("%s: cannot be written: %s", c->path, strerror(-rc));
+		err = err ? err : rc;
+	}
+	if (c->owners.fd >= 0) {
+		rc = sink__close(&c->owners);
+		if (rc && !err)
+			pr_err("%s: the owners beside it cannot be written: %s", c->path,
+			       strerror(-rc));
 		err = err ? err : rc;
 	}
 	sqlite3_finalize(c->insert);

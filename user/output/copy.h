@@ -20,6 +20,8 @@ int copy__open(const char *dir, enum out_format format, struct copy **c);
  * in a db in the table preattach_free. 0 or -errno, a message printed.
  */
 int copy__row(struct copy *c, const struct in_row *r, const struct in_pair *pairs, size_t n_pairs);
+/* A line of the owners beside the dump. 0 or -errno, a message printed. */
+int copy__owner(struct copy *c, const struct in_owner *w);
 const char *copy__path(const struct copy *c);
 uint64_t copy__rows(const struct copy *c);
 /* Frees c. 0 or the first error, a message printed. */

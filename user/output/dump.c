@@ -11,10 +11,10 @@
 #define TAKEN(stem)                                                                              \
 	{                                                                                        \
 		"." stem "%s.journal", stem "%s.db-wal", stem "%s.db-shm", stem "%s.db-journal", \
-			NULL                                                                     \
+			OWNERS_STEM "%s.csv", NULL                                               \
 	}
 
-static const char *const taken[2][5] = { TAKEN("leaks_dump_"), TAKEN("memscope_dump_") };
+static const char *const taken[2][6] = { TAKEN("leaks_dump_"), TAKEN("memscope_dump_") };
 
 int dump__create(struct dump *d, struct outdir *dir, const struct out_opts *opts, char ts[16])
 {

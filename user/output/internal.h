@@ -215,6 +215,12 @@ uint64_t dump__bytes(const struct dump *d);
 /* How far the file is on disk: bytes of a csv, last rowid of a db. */
 uint64_t dump__position(const struct dump *d);
 
+/* ---- owners of blocks, beside the dump (owners.c) ---- */
+#define OWNERS_STEM "owners_"
+/* The file of a dump's timestamp. 0 or -errno. */
+int owners_file__create(struct sink *s, struct outdir *dir, const char *ts);
+int owners_file__row(struct sink *s, const struct out_owner *w);
+
 /* ---- trace ---- */
 struct trace;
 int trace__open(struct outdir *dir, const struct out_opts *opts, struct trace **t);

@@ -91,6 +91,8 @@ struct order;
 /* newer: as in out_opts. */
 struct order *order__new(struct dump *d, bool newer);
 int order__row(struct order *o, const struct row *r);
+/* What an open block is: said in the row of its MALLOC. */
+void order__owner(struct order *o, const struct out_owner *w);
 /*
  * One more owner of a block whose rows wait for its end. Not in the journal: of a killed run it is
  * lost. 0, -ENOENT no rows of such a block wait, -ENOSPC it has too many.

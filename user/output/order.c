@@ -24,6 +24,7 @@ struct block {
 	uint32_t noted; /* bytes of data that the journal has */
 	uint64_t in_journal; /* and of its records with them */
 	uint32_t rows;
+	const char *owner; /* found later than its rows, or NULL */
 	char *labels; /* owners that it got since its MALLOC row: "@a@b", or NULL */
 	size_t dirty; /* index + 1 in order.dirty, 0 = not there */
 };
@@ -223,15 +224,26 @@ static void drop_block(struct order *o, struct block *b)
 	free(b);
 }
 
+/* The labels behind the owner that a row was written with, which begins with its pool if at all. */
+static const char *labels_of(const struct row *r)
+{
+	const char *own = r->attrs & ATTR_OWNER && r->owner ? r->owner : "";
+	const char *pool = row_type__name(r->type);
+
+	return own + (strncmp(own, pool, strlen(pool)) ? 0 : strlen(pool));
+}
+
 /* A row of a block that ends, with what its owner has become. */
 static int write_row(struct order *o, const struct block *b, struct row *r)
 {
 	char *owner = NULL;
 	int err;
 
-	if (r->event == ROW_MALLOC && b->labels) {
-		if (asprintf(&owner, "%s%s", r->attrs & ATTR_OWNER && r->owner ? r->owner : "",
-			     b->labels) < 0)
+	if (r->event == ROW_MALLOC && (b->owner || b->labels)) {
+		const char *own = r->attrs & ATTR_OWNER && r->owner ? r->owner : "";
+
+		if (asprintf(&owner, "%s%s%s", b->owner ? b->owner : own,
+			     b->owner ? labels_of(r) : "", b->labels ? b->labels : "") < 0)
 			return -ENOMEM;
 		r->attrs |= ATTR_OWNER;
 		r->owner = owner;
@@ -356,6 +368,15 @@ int order__row(struct order *o, const struct row *r)
 	default:
 		return dump__row(o->dump, r);
 	}
+}
+
+void order__owner(struct order *o, const struct out_owner *w)
+{
+	const struct row r = { .pid = w->pid, .type = w->type, .ptr = w->ptr };
+	struct block *b = find(o, &r);
+
+	if (b)
+		b->owner = w->owner;
 }
 
 static int note_block(struct block *b, struct journal *j)

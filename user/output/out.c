@@ -12,6 +12,8 @@ struct out {
 	struct journal journal;
 	struct order *order; /* OUT_ORDER_BLOCK */
 	struct trace *trace;
+	struct sink owners; /* made with the first of them */
+	char ts[16]; /* of the dump */
 	bool made; /* the dump file and the journal exist */
 	uint64_t seen; /* rows given to us that belong into the dump */
 	uint64_t not_vendor; /* rows that the front end does not write */
@@ -36,7 +38,7 @@ int out__open(const struct out_opts *opts, struct out **out)
 	if (!o)
 		return -ENOMEM;
 	o->opts = *opts;
-	o->dump.csv.fd = o->journal.s.fd = -1;
+	o->dump.csv.fd = o->journal.s.fd = o->owners.fd = -1;
 	err = outdir__open(&o->dir, opts->dir);
 	if (err)
 		goto fail;
@@ -54,13 +56,12 @@ fail:
 
 static int make_dump(struct out *o)
 {
-	char ts[16];
 	int err;
 
 	o->made = true;
-	err = dump__create(&o->dump, &o->dir, &o->opts, ts);
+	err = dump__create(&o->dump, &o->dir, &o->opts, o->ts);
 	if (!err)
-		err = journal__create(&o->journal, &o->dir, ts, &o->opts);
+		err = journal__create(&o->journal, &o->dir, o->ts, &o->opts);
 	if (!err && o->opts.order == OUT_ORDER_BLOCK) {
 		o->order = order__new(&o->dump, o->opts.newer);
 		if (!o->order)
@@ -104,6 +105,25 @@ uint64_t out__waiting(const struct out *o)
 	return o->order ? order__open_rows(o->order) : 0;
 }
 
+int out__owner(struct out *o, const struct out_owner *w)
+{
+	int err = 0;
+
+	if (o->err)
+		return o->err;
+	if (!o->made)
+		err = make_dump(o);
+	if (!err && o->order)
+		order__owner(o->order, w);
+	if (err || o->opts.vendor)
+		return fail(o, err, "the dump");
+	if (o->owners.fd < 0)
+		err = owners_file__create(&o->owners, &o->dir, o->ts);
+	if (!err)
+		err = owners_file__row(&o->owners, w);
+	return fail(o, err, "the owners");
+}
+
 /* The dump, then the journal: see journal.h. */
 static void flush_dump(struct out *o)
 {
@@ -116,6 +136,8 @@ static void flush_dump(struct out *o)
 	if (o->order)
 		fail(o, order__flush(o->order, &o->journal, !err && !o->err), "the journal");
 	fail(o, sink__flush(&o->journal.s), "the journal");
+	if (o->owners.fd >= 0)
+		fail(o, sink__flush(&o->owners), "the owners");
 }
 
 int out__flush(struct out *o)
@@ -149,6 +171,8 @@ int out__close(struct out *o)
 			       (unsigned long long)order__open_rows(o->order), o->dir.path);
 		fail(o, journal__close(&o->journal, keep), "the journal");
 	}
+	if (o->owners.fd >= 0)
+		fail(o, sink__close(&o->owners), "the owners");
 	order__free(o->order);
 	err = o->err;
 	outdir__close(&o->dir);

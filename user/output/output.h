@@ -42,6 +42,21 @@ int out__open(const struct out_opts *opts, struct out **o);
  * as unwritten and nothing already written is touched.
  */
 int out__row(struct out *o, const struct row *r);
+/*
+ * A block that was found to be a tensor, while it lives. In block order its rows have the owner;
+ * outside of the front end it also stands in DIR/dump/owners_<ts>.csv. 0 or the first -errno.
+ */
+struct out_owner {
+	uint32_t pid;
+	int32_t device;
+	enum row_type type;
+	uint64_t ptr, allocation_id; /* 0: of before the attach */
+	int64_t size;
+	uint64_t time; /* of the reading; ns since the epoch */
+	const char *owner; /* like PTA@model@weight; of out__owner static text */
+	double confidence;
+};
+int out__owner(struct out *o, const struct out_owner *w);
 /* Hand everything buffered to the kernel (write, commit). Called each 50 ms or so. */
 int out__flush(struct out *o);
 /*

@@ -3,6 +3,7 @@
 #include "probe/insn.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <elf.h>
@@ -10,16 +11,20 @@
 
 #include "probe/probe.h"
 
+static ZydisDecoder the_decoder;
+
+static void init_decoder(void)
+{
+	ZydisDecoderInit(&the_decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+}
+
+/* Interpreters are looked at by a thread of their own. */
 static const ZydisDecoder *decoder(void)
 {
-	static ZydisDecoder d;
-	static bool ready;
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	if (!ready) {
-		ZydisDecoderInit(&d, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
-		ready = true;
-	}
-	return &d;
+	pthread_once(&once, init_decoder);
+	return &the_decoder;
 }
 
 static bool has_prefix(const ZydisDecodedInstruction *z, uint8_t byte)

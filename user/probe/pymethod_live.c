@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "target/target.h"
@@ -70,10 +69,7 @@ static int find_bias(void *ctx, const struct mapping *m)
 /* Bytes read, which may be fewer: at most to the first page that is not there. */
 static ssize_t read_words(pid_t pid, uint64_t from, void *buf, size_t len)
 {
-	struct iovec local = { buf, len }, remote = { (void *)(uintptr_t)from, len };
-	ssize_t got = process_vm_readv(pid, &local, 1, &remote, 1, 0);
-
-	return got < 0 ? -errno : got;
+	return proc__memory(pid, from, buf, len);
 }
 
 static bool is_function(struct elf_image *img, uint64_t addr)
@@ -142,7 +138,8 @@ static int scan_data(struct look *l, uint64_t *buf)
 			ssize_t got = read_words(l->pid, at + l->bias, buf, len);
 			size_t n = got > 0 ? (size_t)got / 8 : 0;
 
-			if (got == -ESRCH || got == -EPERM || got == -EACCES)
+			if (got == -ESRCH || got == -EPERM || got == -EACCES || got == -ETIMEDOUT ||
+			    got == -EBUSY)
 				return (int)got;
 			for (k = 0; k + 1 < n; k++)
 				see_entry(l, buf[k], buf[k + 1]);

@@ -362,9 +362,26 @@ int python__open(pid_t pid, struct python **out)
 	return 0;
 }
 
+struct python *python__share(struct python *py)
+{
+	if (py)
+		__atomic_add_fetch(&py->others, 1, __ATOMIC_RELAXED);
+	return py;
+}
+
+void python__silence(struct python *py)
+{
+	__atomic_store_n(&py->silent, true, __ATOMIC_RELEASE);
+}
+
+bool python__is_silent(const struct python *py)
+{
+	return __atomic_load_n(&py->silent, __ATOMIC_ACQUIRE);
+}
+
 void python__close(struct python *py)
 {
-	if (!py)
+	if (!py || __atomic_fetch_sub(&py->others, 1, __ATOMIC_ACQ_REL) > 0)
 		return;
 	pycodes__free(py->codes);
 	py_process__close(&py->proc);

@@ -124,6 +124,8 @@ void py_loop__find(struct elf_image *img, uint64_t bias, struct py_loop *l);
 bool py_loop__has(const struct py_loop *l, uint64_t addr);
 
 struct python {
+	int others; /* that share it, less one */
+	bool silent; /* a read of its memory did not return: nothing of it is read any more */
 	struct py_process proc;
 	const struct py_mem *mem;
 	struct py_layout layout;

@@ -57,6 +57,7 @@ void stacks__stats(struct stacks *s, struct stacks_stats *out)
 	out->evicted = s->store.evicted;
 	out->unknown = s->unknown;
 	out->unnamed = s->unnamed;
+	out->unanswered = s->unanswered;
 	memcpy(out->merged, s->merged, sizeof(out->merged));
 	if (s->sources) {
 		struct sources_stats src;
@@ -71,5 +72,8 @@ void stacks__stats(struct stacks *s, struct stacks_stats *out)
 	pthread_mutex_lock(&s->lock);
 	out->unwind = s->unwind_stats;
 	out->programs = s->n_procs;
+	out->silent = s->silent;
+	out->held_back = s->held_back;
+	out->notices_lost = s->notices_lost;
 	pthread_mutex_unlock(&s->lock);
 }

@@ -150,13 +150,15 @@ static uint64_t frame_of(const struct copy_space *sp, const struct copy_frame *f
 	return f->exact ? v | MT_FRAME_EXACT : v;
 }
 
-/* Is it known what was mapped then? Before, a stack would be walked by what was there earlier. */
+/* Is it known what was mapped then? Before, a stack would be walked by what was there earlier.
+ * With the lock held. */
 static bool is_known(const struct stacks *s, const struct pending_copy *p)
 {
+	const uint64_t *v = hmap__get(&s->paces, (struct hkey){ p->c.head.h.tgid, 0 });
+	const struct pace *own = v ? (const struct pace *)(uintptr_t)*v : NULL;
 	uint64_t then = p->c.head.h.time;
 
-	return !s->watch || (__atomic_load_n(&s->heard, __ATOMIC_ACQUIRE) > then &&
-			     __atomic_load_n(&s->deaf, __ATOMIC_ACQUIRE) < then);
+	return !s->watch || (s->heard > then && s->deaf < then && !(own && own->deaf >= then));
 }
 
 /* With the lock held. */
@@ -172,7 +174,7 @@ static void mend(struct stacks *s, struct pending_copy *p)
 
 	if (!k || k->placed || k->verify != p->c.head.hash[1])
 		return;
-	if (!is_known(s, p) || s->notices.n) {
+	if (!is_known(s, p) || stack_notices__waiting(s, (pid_t)p->c.head.h.tgid)) {
 		s->copies.failed++;
 		return;
 	}
@@ -188,8 +190,10 @@ static void mend(struct stacks *s, struct pending_copy *p)
 	was = k->end;
 	end = root ? MT_END_ROOT : (uint32_t)n == max ? MT_END_DEEP : was;
 	more = stack_store__grow(&s->store, k, (uint32_t)n);
-	if (!more)
+	if (!more) {
+		s->copies.dropped++;
 		return;
+	}
 	for (i = 0; i < (uint32_t)n; i++) {
 		more->frames[i] = frame_of(sp, &frames[i]);
 		/* At the end of the run the process may have something else there. */
@@ -244,12 +248,24 @@ void stack_copies__wanted(struct stacks *s, uint64_t hash)
 	take_out(s, p);
 }
 
-bool stack_copies__young(const struct stacks *s, uint64_t hash)
+/* Will what was mapped then be read? With the lock held. */
+static bool is_pending(const struct stacks *s, const struct pending_copy *p)
+{
+	return stacks__is_pending(s, (pid_t)p->c.head.h.tgid) || !is_known(s, p);
+}
+
+bool stack_copies__young(struct stacks *s, uint64_t hash)
 {
 	const struct pending_copy *p = hash ? find(s, hash) : NULL;
 	uint64_t age = p ? clock__boot() - p->c.head.h.time : UINT64_MAX;
+	bool young;
 
-	return age < PATIENCE_NS && (age < SETTLE_NS || s->busy || !is_known(s, p));
+	if (age >= PATIENCE_NS)
+		return false;
+	pthread_mutex_lock(&s->lock);
+	young = age < SETTLE_NS || is_pending(s, p);
+	pthread_mutex_unlock(&s->lock);
+	return young;
 }
 
 void stack_copies__settle(struct stacks *s, bool all)
@@ -261,7 +277,7 @@ void stack_copies__settle(struct stacks *s, bool all)
 	while ((p = s->copies.first)) {
 		age = began - MT_MIN(began, p->c.head.h.time);
 		if (!p->done && !all &&
-		    (age < SETTLE_NS || ((s->busy || !is_known(s, p)) && age < PATIENCE_NS)))
+		    (age < SETTLE_NS || (is_pending(s, p) && age < PATIENCE_NS)))
 			break;
 		if (!p->done) {
 			mend(s, p);

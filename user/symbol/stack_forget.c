@@ -58,6 +58,7 @@ static void free_process(struct stacks *s, struct sproc *p)
 		if (s->procs[i]->pid == pid)
 			return;
 	past_maps__forget(&s->past, pid);
+	stacks__pace_forget(s, pid);
 }
 
 void stacks__forget(struct stacks *s, uint64_t written)

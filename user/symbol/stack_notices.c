@@ -19,13 +19,24 @@
 
 /* They wait while tables are made: 4096 take 1 MB. */
 #define MAX_WAITING 4096
+#define MAX_OWN 512 /* of one process, beside which others have room */
 #define MAX_ORPHANS 2048
+#define GAP_NS 200000000ULL
+/* A file of a target that does not answer is waited for so long. */
+#define OPEN_MS 1000
 
 struct stack_notices {
 	struct stacks *stacks;
 	struct mapwatch *watch;
 	pthread_t thread;
 	int stop;
+	struct {
+		pid_t pid;
+		uint64_t start, len;
+	} last; /* that something was taken away for */
+	uint64_t last_published; /* as it was then */
+	pid_t asked_pid; /* of this reading of the rings: is it a target? */
+	bool asked_ours;
 };
 
 static bool is_target(const struct stacks *s, pid_t pid)
@@ -84,7 +95,7 @@ static void append(struct notice_list *l, struct notice *n)
 	l->n++;
 }
 
-struct notice *stack_notices__take(struct notice_list *l)
+static struct notice *take(struct notice_list *l)
 {
 	struct notice *n = l->first;
 
@@ -97,13 +108,71 @@ struct notice *stack_notices__take(struct notice_list *l)
 	return n;
 }
 
+struct notice *stack_notices__next(struct stacks *s)
+{
+	struct notice *n = take(&s->notices);
+	uint64_t *v = n ? hmap__get(&s->paces, (struct hkey){ (uint64_t)n->pid, 0 }) : NULL;
+
+	if (v && ((struct pace *)(uintptr_t)*v)->notices)
+		((struct pace *)(uintptr_t)*v)->notices--;
+	return n;
+}
+
+bool stack_notices__waiting(const struct stacks *s, pid_t pid)
+{
+	const uint64_t *v = hmap__get(&s->paces, (struct hkey){ (uint64_t)pid, 0 });
+
+	return v && ((const struct pace *)(uintptr_t)*v)->notices;
+}
+
+void stack_notices__free(struct stacks *s)
+{
+	struct notice *n;
+
+	while ((n = take(&s->notices)) || (n = take(&s->orphans)))
+		free(n);
+}
+
+/* Else it is counted, and what the process has mapped is not known for that time. */
+static bool has_room(struct stacks *s, pid_t pid)
+{
+	struct pace *p = stacks__pace(s, pid);
+
+	if (p && p->notices < MAX_OWN && s->notices.n < MAX_WAITING)
+		return true;
+	s->notices_lost++;
+	if (p)
+		p->deaf = clock__boot();
+	else
+		s->deaf = clock__boot();
+	return false;
+}
+
+static void add(struct stacks *s, struct notice *n)
+{
+	if (!n) {
+		s->notices_lost++;
+		s->deaf = clock__boot();
+		return;
+	}
+	stacks__pace(s, n->pid)->notices++; /* it is there: has_room */
+	append(&s->notices, n);
+	pthread_cond_signal(&s->wake);
+}
+
 void stack_notices__claim(struct stacks *s, pid_t pid)
 {
 	struct notice_list rest = { 0 };
 	struct notice *n;
 
-	while ((n = stack_notices__take(&s->orphans)))
-		append(n->pid == pid ? &s->notices : &rest, n);
+	while ((n = take(&s->orphans))) {
+		if (n->pid != pid)
+			append(&rest, n);
+		else if (has_room(s, pid))
+			add(s, n);
+		else
+			free(n);
+	}
 	s->orphans = rest;
 }
 
@@ -119,56 +188,98 @@ static void told(struct stacks *s, pid_t pid)
 	pthread_mutex_unlock(&s->lock);
 }
 
+/* The same again, and nothing was published in between: there is nothing to take away. */
+static bool is_repeated(struct stack_notices *w, const struct map_event *e)
+{
+	uint64_t published = __atomic_load_n(&w->stacks->published, __ATOMIC_ACQUIRE);
+	bool same = w->last.pid == e->pid && w->last.start == e->start && w->last.len == e->len &&
+		    w->last_published == published;
+
+	w->last.pid = e->pid;
+	w->last.start = e->start;
+	w->last.len = e->len;
+	w->last_published = published;
+	return same;
+}
+
+/* In one reading of the rings they are mostly of one process. */
+static bool is_ours(struct stack_notices *w, pid_t pid)
+{
+	if (w->asked_pid != pid) {
+		w->asked_pid = pid;
+		w->asked_ours = is_target(w->stacks, pid);
+	}
+	return w->asked_ours;
+}
+
+static struct notice *notice_of(const struct map_event *e)
+{
+	struct notice *n = malloc(sizeof(*n) + strlen(e->path) + 1);
+
+	if (!n)
+		return NULL;
+	*n = (struct notice){ .time = e->time,
+			      .pid = e->pid,
+			      .start = e->start,
+			      .end = e->start + e->len,
+			      .offset = e->offset,
+			      .ino = e->ino };
+	memcpy(n->path, e->path, strlen(e->path) + 1);
+	return n;
+}
+
 static void on_map(void *ctx, const struct map_event *e)
 {
-	struct stacks *s = ctx;
-	struct notice *n = NULL;
-	bool ours = is_target(s, e->pid);
+	struct stack_notices *w = ctx;
+	struct stacks *s = w->stacks;
+	bool ours = is_ours(w, e->pid), repeated;
 
 	if (e->pid == getpid() || e->path[0] != '/')
 		return;
 	if (s->opts.c && ours) {
 		told(s, e->pid);
-		take_away(s, e);
-	}
-	if (s->opts.c)
-		n = malloc(sizeof(*n) + strlen(e->path) + 1);
-	if (n) {
-		*n = (struct notice){ .time = e->time,
-				      .pid = e->pid,
-				      .start = e->start,
-				      .end = e->start + e->len,
-				      .offset = e->offset,
-				      .ino = e->ino };
-		memcpy(n->path, e->path, strlen(e->path) + 1);
+		repeated = is_repeated(w, e);
+		if (!repeated)
+			take_away(s, e);
 	}
 	pthread_mutex_lock(&s->lock);
-	if (n && !ours && !stacks__has_ended(s, e->pid)) {
+	if (s->opts.c && !ours && !stacks__has_ended(s, e->pid)) {
+		struct notice *n = notice_of(e);
+
 		/* Of a target that has ended this may be all that is known: its end is told soon.
 		 */
-		append(&s->orphans, n);
-		n = s->orphans.n > MAX_ORPHANS ? stack_notices__take(&s->orphans) : NULL;
-	} else if (n && s->notices.n < MAX_WAITING) {
-		append(&s->notices, n);
-		n = NULL;
-	} else if (n) {
-		__atomic_store_n(&s->deaf, clock__boot(), __ATOMIC_RELEASE);
+		if (n)
+			append(&s->orphans, n);
+		if (s->orphans.n > MAX_ORPHANS)
+			free(take(&s->orphans));
+	} else if (s->opts.c && has_room(s, e->pid)) {
+		add(s, notice_of(e));
 	}
 	if (ours)
-		stacks__ask(s, &s->queue, e->pid);
+		stacks__ask(s, e->pid);
 	pthread_mutex_unlock(&s->lock);
-	free(n);
 }
 
-/* Some did not reach us: every process is looked at. */
-static void on_gap(struct stacks *s)
+/* All up to a time. Some did not reach us: every process is looked at, for that not too often. */
+static void heard(struct stacks *s, uint64_t now, bool missing)
 {
 	size_t i;
 
 	pthread_mutex_lock(&s->lock);
-	for (i = 0; i < s->n_procs; i++)
-		if (!s->procs[i]->gone && !s->procs[i]->over)
-			stacks__ask(s, &s->queue, s->procs[i]->pid);
+	/* What was mapped until now may be what is missing. */
+	if (missing) {
+		s->deaf = clock__boot();
+		s->gap = true;
+	}
+	s->heard = now;
+	if (s->gap && now - s->gap_asked >= GAP_NS) {
+		s->gap = false;
+		s->gap_asked = now;
+		/* It is not theirs: nothing is charged. */
+		for (i = 0; i < s->n_procs; i++)
+			if (!s->procs[i]->gone && !s->procs[i]->over)
+				stacks__ask_at(s, s->procs[i]->pid, now);
+	}
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -186,13 +297,9 @@ static void *run(void *arg)
 		if (fds[0].revents)
 			break;
 		now = clock__boot();
-		mapwatch__read(w->watch, on_map, w->stacks, &gap);
-		/* What was mapped until now may be what is missing. */
-		if (gap.missing)
-			__atomic_store_n(&w->stacks->deaf, clock__boot(), __ATOMIC_RELEASE);
-		__atomic_store_n(&w->stacks->heard, now, __ATOMIC_RELEASE);
-		if (gap.missing)
-			on_gap(w->stacks);
+		w->asked_pid = -1;
+		mapwatch__read(w->watch, on_map, w, &gap);
+		heard(w->stacks, now, gap.missing);
 	}
 	return NULL;
 }
@@ -246,10 +353,13 @@ static bool is_it(int fd, const struct notice *n)
 }
 
 /* What was mapped: another file may be mapped there by now, or the process be gone. */
-static int open_mapped(const struct notice *n, const struct mapping *m)
+static int open_mapped(struct deadline *d, const struct notice *n, const struct mapping *m)
 {
-	int fd = mapping__open(n->pid, m), i;
+	int fd = mapping__open_within(d, n->pid, m, OPEN_MS), i;
 
+	/* By its path it would hang again. */
+	if (fd == -ETIMEDOUT || fd == -EBUSY)
+		return fd;
 	for (i = 0; i < 2 && !is_it(fd, n); i++) {
 		if (fd >= 0)
 			close(fd);
@@ -270,11 +380,10 @@ void stack_notices__read(struct stacks *s, struct notice *n)
 			     .offset = n->offset,
 			     .ino = n->ino,
 			     .path = n->path };
-	int fd = open_mapped(n, &m);
+	int fd = open_mapped(&s->opening, n, &m);
 
 	p.map.start = n->start;
 	p.map.end = n->end;
-	s->reading = n->pid;
 	if (fd >= 0) {
 		unwind_store__place(s->unwind, fd, &m, &p.map);
 		close(fd);

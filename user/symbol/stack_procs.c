@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Processes and the programs that they run one after the other: a thread reads their
- * mappings and interpreters; births, execs and ends are told meanwhile, and may be
- * told later than a look at the process shows them.
+ * Processes and the programs that they run one after the other: a thread (stack_thread.c) reads
+ * their mappings and interpreters; births, execs and ends are told meanwhile, and may be told
+ * later than a look at the process shows them.
  */
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "symbol/stacks_internal.h"
 #include "target/target.h"
 
-#define NOW UINT64_MAX
 #define RETRY_NS 200000000ULL
 
 /* ---- programs of a process; with the lock held ---- */
@@ -144,14 +142,21 @@ static uint64_t program_id(pid_t pid)
 	return v;
 }
 
-/* The interpreter, and what the programs need of it. */
-static struct python *open_python(struct stacks *s, pid_t pid)
+/* The interpreter, and what the programs need of it. *silent: its memory does not answer. */
+static struct python *open_python(struct stacks *s, pid_t pid, bool *silent)
 {
 	const struct mt_py_offsets *o;
 	struct python *py;
 	uint32_t key = (uint32_t)pid;
+	int err = stack_names__open(s, pid, &py);
 
-	if (python__open(pid, &py))
+	*silent = err == -ETIMEDOUT;
+	if (*silent)
+		pr_warn("pid %d: its interpreter cannot be looked at: its memory, or a file that "
+			"it maps, does not answer (userfaultfd, or a file system that hangs); its "
+			"Python stacks have no names",
+			(int)pid);
+	if (err)
 		return NULL;
 	o = python__offsets(py);
 	if (bpf_map_update_elem(s->opts.maps.py_procs, &key, o, BPF_ANY))
@@ -164,27 +169,6 @@ static struct python *open_python(struct stacks *s, pid_t pid)
 static bool python_settled(unsigned int why)
 {
 	return why != MT_PY_NOT_READY && why != MT_PY_NO_INTERPRETER && why != MT_PY_UNVERIFIED;
-}
-
-void stacks__ask(struct stacks *s, struct pid_list *list, pid_t pid)
-{
-	size_t i;
-
-	for (i = 0; i < list->n; i++)
-		if (list->pids[i] == pid)
-			return;
-	if (list->n == list->cap) {
-		size_t more = list->cap ? list->cap * 2 : 64;
-		void *p = realloc(list->pids, more * sizeof(pid_t));
-
-		if (!p)
-			return;
-		list->pids = p;
-		list->cap = more;
-	}
-	list->pids[list->n++] = pid;
-	s->busy = true;
-	pthread_cond_signal(&s->wake);
 }
 
 /* What the process had mapped, and has no more. */
@@ -240,14 +224,22 @@ uint64_t stacks__stamp(struct stacks *s, pid_t pid)
 	return n;
 }
 
+/* With the lock held. */
+static bool wants_python(const struct stacks *s, const struct sproc *p, uint64_t id)
+{
+	if (!s->opts.python || (p && p->silent && p->id == id))
+		return false;
+	return !p || !p->py || !python_settled(p->why) || (p->id && p->id != id);
+}
+
 /*
  * Its interpreter, its mappings, and some of the tables that these need: what is left is asked
  * for again, behind what others wait for.
  */
-static void read_process(struct stacks *s, pid_t pid)
+void stacks__read(struct stacks *s, pid_t pid)
 {
-	uint64_t id = program_id(pid);
-	bool want_python, more = false;
+	uint64_t id = program_id(pid), again = 0, began, spent = 0;
+	bool want_python, silent = false;
 	struct python *py = NULL;
 	struct sproc *p;
 	uint32_t start;
@@ -255,38 +247,46 @@ static void read_process(struct stacks *s, pid_t pid)
 
 	if (proc__start(pid, &start))
 		return;
-	s->reading = pid;
 	pthread_mutex_lock(&s->lock);
-	p = stacks__newest(s, (uint32_t)pid, start);
-	want_python = s->opts.python &&
-		      (!p || !p->py || !python_settled(p->why) || (p->id && p->id != id));
+	want_python = wants_python(s, stacks__newest(s, (uint32_t)pid, start), id);
 	pthread_mutex_unlock(&s->lock);
 	if (want_python)
-		py = open_python(s, pid);
+		py = open_python(s, pid, &silent);
 	s->stamp = stacks__stamp(s, pid);
 	s->read_old = false;
-	if (s->opts.c)
-		err = unwind_store__look(s->unwind, pid, &more);
+	if (s->opts.c) {
+		began = clock__boot();
+		err = unwind_store__look(s->unwind, pid, &again);
+		/* Tables are made once. */
+		spent = again ? 0 : clock__boot() - began;
+	}
 	if (err)
 		pr_debug("pid %d: its mappings cannot be read: %s", (int)pid, strerror(-err));
 	pthread_mutex_lock(&s->lock);
+	stacks__charge(s, pid, spent);
 	if (program_id(pid) != id) {
 		/* An exec or its end in between. */
-		more = true;
+		s->read_old = true;
 	} else {
 		p = program(s, pid, start, id);
+		if (p && silent && !p->silent) {
+			p->silent = true;
+			s->silent++;
+		}
 		if (p)
 			py = publish(s, p, !err, py);
 	}
-	if (s->read_old || more)
-		stacks__ask(s, &s->queue, pid);
+	if (again)
+		stacks__ask_at(s, pid, again);
+	if (s->read_old)
+		stacks__ask(s, pid);
 	if (s->unwind)
 		unwind_store__stats(s->unwind, &s->unwind_stats);
 	pthread_mutex_unlock(&s->lock);
 	python__close(py);
 }
 
-static void forget_process(struct stacks *s, pid_t pid)
+void stacks__forget_process(struct stacks *s, pid_t pid)
 {
 	uint32_t key = (uint32_t)pid;
 
@@ -294,79 +294,11 @@ static void forget_process(struct stacks *s, pid_t pid)
 		unwind_store__forget(s->unwind, pid);
 	pthread_mutex_lock(&s->lock);
 	hmap__del(&s->told, (struct hkey){ key, 0 }, NULL);
+	if (s->unwind)
+		unwind_store__stats(s->unwind, &s->unwind_stats);
 	pthread_mutex_unlock(&s->lock);
 	if (s->opts.python)
 		bpf_map_delete_elem(s->opts.maps.py_procs, &key);
-}
-
-static bool take(struct pid_list *list, pid_t *out)
-{
-	if (!list->n)
-		return false;
-	*out = list->pids[0];
-	memmove(list->pids, list->pids + 1, --list->n * sizeof(*list->pids));
-	return true;
-}
-
-static void *run(void *arg)
-{
-	struct stacks *s = arg;
-	pid_t pid;
-
-	pthread_mutex_lock(&s->lock);
-	while (!s->stop) {
-		bool ended = take(&s->ended, &pid);
-		struct notice *n = NULL;
-
-		if (ended)
-			stack_notices__claim(s, pid);
-		else
-			n = stack_notices__take(&s->notices);
-		/* First: a file that is closed again will be in no mapping that is read. */
-		if (n) {
-			s->busy = true;
-			pthread_mutex_unlock(&s->lock);
-			stack_notices__read(s, n);
-			free(n);
-			pthread_mutex_lock(&s->lock);
-			continue;
-		}
-		if (!ended && !take(&s->queue, &pid)) {
-			s->busy = false;
-			pthread_cond_broadcast(&s->idle);
-			pthread_cond_wait(&s->wake, &s->lock);
-			continue;
-		}
-		s->busy = true;
-		pthread_mutex_unlock(&s->lock);
-		if (ended)
-			forget_process(s, pid);
-		else
-			read_process(s, pid);
-		pthread_mutex_lock(&s->lock);
-	}
-	pthread_mutex_unlock(&s->lock);
-	return NULL;
-}
-
-int stacks__start(struct stacks *s)
-{
-	int err = -pthread_create(&s->thread, NULL, run, s);
-
-	s->threaded = !err;
-	return err;
-}
-
-void stacks__stop(struct stacks *s)
-{
-	if (!s->threaded)
-		return;
-	pthread_mutex_lock(&s->lock);
-	s->stop = true;
-	pthread_cond_signal(&s->wake);
-	pthread_mutex_unlock(&s->lock);
-	pthread_join(s->thread, NULL);
-	s->threaded = false;
 }
 
 /* ---- what is told ---- */
@@ -374,7 +306,7 @@ void stacks__stop(struct stacks *s)
 void stacks__process(struct stacks *s, pid_t pid)
 {
 	pthread_mutex_lock(&s->lock);
-	stacks__ask(s, &s->queue, pid);
+	stacks__ask(s, pid);
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -406,7 +338,7 @@ void stacks__forked(struct stacks *s, pid_t parent, pid_t pid, uint32_t start)
 		}
 	}
 out:
-	stacks__ask(s, &s->queue, pid);
+	stacks__ask(s, pid);
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -423,7 +355,7 @@ void stacks__exec(struct stacks *s, pid_t pid, uint32_t start, uint64_t time)
 		next_program(s, pid, start, time);
 	}
 	/* The programs have forgotten the old one by themselves (procs__exec). */
-	stacks__ask(s, &s->queue, pid);
+	stacks__ask(s, pid);
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -437,7 +369,7 @@ void stacks__gone(struct stacks *s, pid_t pid)
 		p->gone = true;
 		p->gone_at = clock__boot();
 	}
-	stacks__ask(s, &s->ended, pid);
+	stacks__ask_forget(s, pid);
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -451,27 +383,6 @@ bool stacks__has_ended(const struct stacks *s, pid_t pid)
 	return false;
 }
 
-bool stacks__wait(struct stacks *s, unsigned int ms)
-{
-	struct timespec t;
-	bool done;
-	int err = 0;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	t.tv_sec += ms / 1000;
-	t.tv_nsec += ms % 1000 * 1000000L;
-	if (t.tv_nsec >= 1000000000L) {
-		t.tv_sec++;
-		t.tv_nsec -= 1000000000L;
-	}
-	pthread_mutex_lock(&s->lock);
-	while ((s->busy || s->queue.n) && !err)
-		err = pthread_cond_timedwait(&s->idle, &s->lock, &t);
-	done = !s->busy && !s->queue.n;
-	pthread_mutex_unlock(&s->lock);
-	return done;
-}
-
 void stacks__retry(struct stacks *s, uint64_t now)
 {
 	size_t i;
@@ -480,14 +391,15 @@ void stacks__retry(struct stacks *s, uint64_t now)
 	for (i = 0; i < s->n_procs; i++) {
 		struct sproc *p = s->procs[i];
 
-		if (p->gone || p->over || !p->read || now < p->next_try || python_settled(p->why))
+		if (p->gone || p->over || !p->read || p->silent || now < p->next_try ||
+		    python_settled(p->why))
 			continue;
 		/* An interpreter starts in milliseconds or never; it may be loaded just now. */
 		if (p->why == MT_PY_NO_INTERPRETER && p->tries > 5)
 			continue;
 		p->next_try = now + (RETRY_NS << MT_MIN(p->tries, 8u));
 		p->tries++;
-		stacks__ask(s, &s->queue, p->pid);
+		stacks__ask(s, p->pid);
 	}
 	pthread_mutex_unlock(&s->lock);
 }

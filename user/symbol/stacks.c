@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define STACKS_MAX (256u << 20)
@@ -38,10 +39,8 @@ static int put_rules(void *ctx, uint32_t first, const struct mt_uw_rule *r, uint
 	return s->maps_sink.rules(s->maps_sink.ctx, first, r, n);
 }
 
-static int put_maps(void *ctx, uint32_t first, const struct mt_uw_map *m, uint32_t n)
+static int keep_maps(struct stacks *s, const struct mt_uw_map *m, uint32_t n)
 {
-	struct stacks *s = ctx;
-
 	free(s->fresh_maps);
 	s->n_fresh = 0;
 	s->fresh_maps = malloc(n * sizeof(*m) + 1);
@@ -49,7 +48,15 @@ static int put_maps(void *ctx, uint32_t first, const struct mt_uw_map *m, uint32
 		return -ENOMEM;
 	memcpy(s->fresh_maps, m, n * sizeof(*m));
 	s->n_fresh = n;
-	return s->maps_sink.maps(s->maps_sink.ctx, first, m, n);
+	return 0;
+}
+
+static int put_maps(void *ctx, uint32_t first, const struct mt_uw_map *m, uint32_t n)
+{
+	struct stacks *s = ctx;
+	int err = keep_maps(s, m, n);
+
+	return err ? err : s->maps_sink.maps(s->maps_sink.ctx, first, m, n);
 }
 
 /* Not when it is old already: another library may be where it has one. */
@@ -60,10 +67,27 @@ static int put_proc(void *ctx, pid_t pid, const struct mt_uw_proc *p)
 
 	if (p && stacks__stamp(s, pid) == s->stamp)
 		err = s->maps_sink.proc(s->maps_sink.ctx, pid, p);
-	s->read_old = p && stacks__stamp(s, pid) != s->stamp;
+	__atomic_add_fetch(&s->published, 1, __ATOMIC_RELEASE);
+	s->read_old = p && (err == -ENOENT || stacks__stamp(s, pid) != s->stamp);
 	if (!p || s->read_old)
 		s->maps_sink.proc(s->maps_sink.ctx, pid, NULL);
-	return err;
+	/* Its place is gone with the program that was read: that is no lack of room. */
+	return s->read_old ? 0 : err;
+}
+
+static bool has_proc(void *ctx, pid_t pid, const struct mt_uw_proc *p, const struct mt_uw_map *m)
+{
+	struct stacks *s = ctx;
+
+	return stacks__stamp(s, pid) == s->stamp && !keep_maps(s, m, p->n) &&
+	       s->maps_sink.has(s->maps_sink.ctx, pid, p, m);
+}
+
+static void each_owner(void *ctx, void (*fn)(void *to, const struct mt_uw_proc *p), void *to)
+{
+	struct stacks *s = ctx;
+
+	s->maps_sink.owners(s->maps_sink.ctx, fn, to);
 }
 
 static void on_file(void *ctx, uint32_t no, int fd, const char *path)
@@ -99,6 +123,10 @@ static void on_look(void *ctx, pid_t pid)
 
 	s->stamp = stacks__stamp(s, pid);
 	s->read_old = false;
+	free(s->fresh_maps);
+	s->fresh_maps = NULL;
+	s->n_fresh = 0;
+	s->maps_sink.look(s->maps_sink.ctx, pid);
 }
 
 /* A stack that was given up is sent again when it is met again. */
@@ -111,8 +139,7 @@ static void on_evict(void *ctx, uint64_t hash, bool python)
 
 /* ---- what the programs send ---- */
 
-/* The store did not take a stack; what to tell of that. */
-static int not_added(struct stacks *s, int err)
+int stacks__not_added(struct stacks *s, int err)
 {
 	if (err == -EALREADY) /* cells that were made show one of the two */
 		stack_text__forget(s);
@@ -140,107 +167,12 @@ static int define_c(struct stacks *s, const struct mt_stack *r, size_t size)
 		return -EBADMSG;
 	k = stack_store__add(&s->store, (const uint64_t *)r->hash, false, r->n, &err);
 	if (!k)
-		return not_added(s, err);
+		return stacks__not_added(s, err);
 	k->uses = 1;
 	k->end = r->end;
 	k->guessed = r->guessed;
 	s->store.guessed += r->guessed > 0;
 	memcpy(k->frames, frames, r->n * sizeof(*frames));
-	return 0;
-}
-
-/* Its own interpreter, or while that is not known the one that it has from its parent. */
-static bool name_of(const struct sproc *p, const struct mt_py_frame *f, struct python_name *name)
-{
-	if (!p)
-		return false;
-	if (p->py && !python__name(p->py, f, name))
-		return true;
-	return p->parent && p->parent->py && !python__name(p->parent->py, f, name);
-}
-
-static bool has_base(const struct sproc *p)
-{
-	const struct python *py = p && p->py ? p->py : p && p->parent ? p->parent->py : NULL;
-
-	return py && python__offsets(py)->base;
-}
-
-/* False: a frame that is not shown. */
-static bool line_of(struct stacks *s, const struct sproc *p, const struct mt_py_frame *f,
-		    uint32_t *line)
-{
-	struct python_name name;
-
-	*line = 0;
-	if (!name_of(p, f, &name)) {
-		s->unnamed++;
-		return true;
-	}
-	if (name.own)
-		return false;
-	strbuf__reset(&s->sb2);
-	if (name.line)
-		strbuf__printf(&s->sb2, "%s(%d): %s", name.file, name.line, name.name);
-	else
-		strbuf__printf(&s->sb2, "%s(NA): %s", name.file, name.name);
-	*line = stack_store__line(&s->store, s->sb2.data, s->sb2.len);
-	return true;
-}
-
-/* The frames of a stack that are shown. */
-struct py_shown {
-	uint32_t n, lines[MT_PY_DEPTH];
-	uint8_t begins[MT_PY_DEPTH];
-	uint32_t begins_behind;
-};
-
-static void name_frames(struct stacks *s, const struct sproc *p, const struct mt_pywalk *r,
-			struct py_shown *out)
-{
-	uint32_t i, begins = 0;
-
-	out->n = 0;
-	for (i = 0; i < r->s.n; i++) {
-		begins += (uint32_t)(r->s.frame[i].code >> MT_PY_BEGINS_SHIFT);
-		if (!line_of(s, p, &r->s.frame[i], &out->lines[out->n]))
-			continue;
-		out->begins[out->n++] = (uint8_t)MT_MIN(begins, UINT8_MAX);
-		begins = 0;
-	}
-	begins += r->s.begins;
-	/* From 3.15 on a thread has a shim of its own around all. */
-	if (r->s.why == MT_PY_OK && begins && has_base(p))
-		begins--;
-	out->begins_behind = MT_MIN(begins, UINT8_MAX);
-}
-
-/* With the lock held. *later: the process has not been read yet. */
-static int define_python(struct stacks *s, const struct mt_pywalk *r, size_t size, bool *later)
-{
-	struct sproc *p = stacks__proc(s, r->h.tgid, r->h.start, r->h.time);
-	struct py_shown shown;
-	struct kept *k;
-	int err;
-
-	if (!r->s.n || r->s.n > MT_PY_DEPTH || r->s.why >= MT_PY_WHY_MAX ||
-	    size < offsetof(struct mt_pywalk, s.frame) + r->s.n * sizeof(r->s.frame[0]))
-		return -EBADMSG;
-	if (*later && !(p && (p->py || p->parent)))
-		return -EAGAIN;
-	*later = false;
-	err = stack_store__known(&s->store, (const uint64_t *)r->hash, true);
-	if (err)
-		return not_added(s, err);
-	stack_store__trim(&s->store);
-	name_frames(s, p, r, &shown);
-	k = stack_store__add(&s->store, (const uint64_t *)r->hash, true, shown.n, &err);
-	if (!k)
-		return err;
-	k->end = (uint8_t)r->s.why;
-	k->begins = (uint8_t)shown.begins_behind;
-	memcpy(k->lines, shown.lines, shown.n * sizeof(shown.lines[0]));
-	memcpy(kept__begins(k), shown.begins, shown.n);
 	return 0;
 }
 
@@ -283,9 +215,7 @@ int stacks__define(struct stacks *s, const void *rec, size_t size)
 		return stack_copies__define(s, rec, size);
 	if (h->type != MT_REC_PYSTACK || size < offsetof(struct mt_pywalk, s.frame))
 		return -EBADMSG;
-	pthread_mutex_lock(&s->lock);
-	err = define_python(s, rec, size, &later);
-	pthread_mutex_unlock(&s->lock);
+	err = stack_names__define(s, rec, size, &later);
 	return err == -EAGAIN ? wait_for_names(s, rec, size) : err;
 }
 
@@ -294,18 +224,16 @@ static void name_waiting(struct stacks *s)
 	uint64_t now = clock__boot();
 	size_t i, kept = 0;
 
-	pthread_mutex_lock(&s->lock);
 	for (i = 0; i < s->n_waiting; i++) {
 		struct waiting *w = &s->waiting[i];
 		bool later = w->until > now;
 
-		if (define_python(s, w->rec, w->size, &later) == -EAGAIN)
+		if (stack_names__define(s, w->rec, w->size, &later) == -EAGAIN)
 			s->waiting[kept++] = *w;
 		else
 			free(w->rec);
 	}
 	s->n_waiting = kept;
-	pthread_mutex_unlock(&s->lock);
 }
 
 void stacks__tick(struct stacks *s, uint64_t written)
@@ -330,9 +258,18 @@ void stacks__tick(struct stacks *s, uint64_t written)
 int stacks__new(const struct stacks_opts *o, struct stacks **out)
 {
 	struct stacks *s = calloc(1, sizeof(*s));
-	struct unwind_sink sink = { s,	      put_chunk, put_pages, put_rules,
-				    put_maps, put_proc,	 on_file,   on_look };
+	struct unwind_sink sink = { .ctx = s,
+				    .chunk = put_chunk,
+				    .pages = put_pages,
+				    .rules = put_rules,
+				    .maps = put_maps,
+				    .proc = put_proc,
+				    .file = on_file,
+				    .look = on_look,
+				    .has = has_proc,
+				    .owners = each_owner };
 	struct symbols_opts names = { 0 };
+	pthread_condattr_t attr;
 	int err = 0;
 
 	*out = NULL;
@@ -341,8 +278,11 @@ int stacks__new(const struct stacks_opts *o, struct stacks **out)
 	s->opts = *o;
 	s->store.max_bytes = o->max_bytes ? o->max_bytes : STACKS_MAX;
 	pthread_mutex_init(&s->lock, NULL);
-	pthread_cond_init(&s->wake, NULL);
-	pthread_cond_init(&s->idle, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&s->wake, &attr);
+	pthread_cond_init(&s->idle, &attr);
+	pthread_condattr_destroy(&attr);
 	s->maps_sink = unwind_maps__sink(&s->opts.maps.unwind);
 	if (o->c)
 		err = unwind_store__new(&sink, 0, o->cache, &s->unwind);
@@ -381,17 +321,20 @@ bool stacks__watches(const struct stacks *s)
 
 void stacks__free(struct stacks *s)
 {
-	struct notice *n;
 	size_t i;
 
 	if (!s)
 		return;
 	stack_notices__stop(s);
-	stacks__stop(s);
+	/* It still has all of it; the process ends soon. */
+	if (!stacks__stop(s))
+		return;
+	deadline__close(&s->naming);
+	deadline__close(&s->opening);
 	stack_text__forget(s);
 	stack_copies__free(s);
-	while ((n = stack_notices__take(&s->notices)) || (n = stack_notices__take(&s->orphans)))
-		free(n);
+	stack_notices__free(s);
+	stacks__pace_free(s);
 	for (i = 0; i < s->n_procs; i++) {
 		python__close(s->procs[i]->py);
 		free(s->procs[i]->maps);
@@ -418,8 +361,8 @@ void stacks__free(struct stacks *s)
 	free(s->procs);
 	free(s->files);
 	free(s->waiting);
-	free(s->queue.pids);
-	free(s->ended.pids);
+	free(s->queue.v);
+	free(s->ended.v);
 	pthread_mutex_destroy(&s->lock);
 	pthread_cond_destroy(&s->wake);
 	pthread_cond_destroy(&s->idle);

@@ -124,6 +124,10 @@ struct stacks_stats {
 	uint64_t evicted; /* stacks given up for memory */
 	uint64_t unknown; /* cells whose stack was not there */
 	uint64_t unnamed; /* Python frames without a name */
+	uint64_t unanswered; /* of them, for the memory of their process did not answer */
+	uint32_t silent; /* programs whose interpreter could not be looked at for that */
+	uint64_t held_back; /* times a process that maps without end was read later */
+	uint64_t notices_lost; /* mappings that were told of, and had no room */
 	uint64_t merged[STACK_MERGES]; /* cells, by enum stack_merge */
 	uint64_t sources, no_source; /* addresses with, without a source line */
 	size_t source_bytes;

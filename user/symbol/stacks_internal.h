@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "base/base.h"
+#include "base/deadline.h"
 #include "symbol/past_maps.h"
 #include "symbol/stacks.h"
 
@@ -83,6 +84,7 @@ struct sproc {
 	unsigned int why; /* enum mt_py_why of py */
 	uint64_t next_try; /* when its interpreter is looked at again */
 	uint32_t tries;
+	bool silent; /* its memory does not answer: no interpreter is looked for */
 	struct sproc *parent; /* whose interpreter it has, until its own is known */
 	bool read; /* its mappings have been read */
 	bool over; /* the process runs another one */
@@ -93,9 +95,26 @@ struct sproc {
 	uint64_t no; /* no other one has it, ever */
 };
 
+/* Processes to be read, or to be forgotten: each once, not before a time (boot). */
+struct asked {
+	pid_t pid;
+	uint64_t when;
+};
+
 struct pid_list {
-	pid_t *pids;
+	struct asked *v;
 	size_t n, cap;
+};
+
+/*
+ * How often a process may be read (stack_queue.c): one that maps and unmaps without end would
+ * have the thread for itself.
+ */
+struct pace {
+	uint64_t credit, seen; /* ns that may be spent on it, as of then */
+	uint32_t step; /* of the delay, while it has spent all */
+	uint32_t notices; /* of its mappings, that wait */
+	uint64_t deaf; /* some of those up to that time (boot) had no room */
 };
 
 struct sfile {
@@ -155,7 +174,9 @@ struct stacks {
 	bool threaded;
 	pthread_mutex_t lock; /* of all that follows, but for what is one thread's alone */
 	pthread_cond_t wake, idle;
-	bool stop, busy;
+	bool stop, busy, looking; /* busy: with anything, looking: at a process */
+	bool finished; /* the thread that reads processes has returned */
+	pid_t reading; /* what it reads now, or has read last */
 	struct pid_list queue, ended; /* to be read, to be forgotten */
 	uint64_t deaf; /* notices up to that time (boot) were lost */
 	uint64_t heard; /* all notices up to that time (boot) are in the lists */
@@ -163,15 +184,21 @@ struct stacks {
 	struct notice_list orphans; /* of processes that are no targets, any more perhaps */
 	struct past_maps past;
 	struct hmap told; /* by process: how many mappings were told of */
+	struct hmap paces; /* by process -> struct pace */
+	uint64_t gap_asked; /* when all processes were asked for, as some notices were lost */
+	bool gap; /* they are to be asked for again */
+	uint64_t published; /* mappings shown to the programs so far; atomic */
+	uint64_t held_back; /* processes that were to be read and had to wait for their turn */
+	uint64_t notices_lost; /* mappings told of that had no room */
 	struct stack_notices *watch; /* NULL: somebody else tells of new mappings */
 
 	struct unwind_store *unwind; /* the other thread's */
 	struct unwind_sink maps_sink;
 	struct mt_uw_map *fresh_maps; /* those just read */
 	uint32_t n_fresh;
-	pid_t reading;
 	uint64_t stamp; /* stacks__stamp when that was begun */
 	bool read_old; /* what was read is of no use any more */
+	struct deadline opening; /* reads interpreters; the other thread's */
 
 	struct sproc **procs;
 	size_t n_procs;
@@ -180,6 +207,7 @@ struct stacks {
 	struct sfile *files; /* by number - 1 */
 	uint32_t n_files, cap_files;
 	struct unwind_stats unwind_stats;
+	uint32_t silent; /* programs whose memory does not answer */
 
 	/* The thread that hands out events: */
 	struct stack_store store;
@@ -191,6 +219,8 @@ struct stacks {
 	size_t text_bytes;
 	struct strbuf sb, sb2;
 	uint64_t unknown, unnamed;
+	uint64_t unanswered; /* of unnamed: their memory did not answer, or was not asked again */
+	struct deadline naming; /* reads code objects */
 	uint64_t merged[STACK_MERGES];
 	struct sources *sources; /* NULL: not asked for */
 	uint64_t retried, swept;
@@ -200,9 +230,13 @@ struct stacks {
 struct sproc *stacks__newest(const struct stacks *s, uint32_t tgid, uint32_t start);
 /* What it ran at a time (boot). With the lock held. */
 struct sproc *stacks__proc(struct stacks *s, uint32_t tgid, uint32_t start, uint64_t time);
-/* The thread that reads processes (stack_procs.c). */
+/* One process, and one that has ended (stack_procs.c): by the thread, without the lock. */
+void stacks__read(struct stacks *s, pid_t pid);
+void stacks__forget_process(struct stacks *s, pid_t pid);
+/* The thread that reads processes (stack_thread.c). */
 int stacks__start(struct stacks *s);
-void stacks__stop(struct stacks *s);
+/* False: it hangs, and goes on with what is ours. */
+bool stacks__stop(struct stacks *s);
 /* Interpreters that were starting when they were looked at: again. */
 void stacks__retry(struct stacks *s, uint64_t now);
 /* All cells that were made (stack_text.c): they are made again. */
@@ -228,24 +262,57 @@ bool stacks__has_ended(const struct stacks *s, pid_t pid);
 void stacks__forget(struct stacks *s, uint64_t written);
 /* Another one after each change of what the process has mapped. Without the lock. */
 uint64_t stacks__stamp(struct stacks *s, pid_t pid);
-/* One to be read, or forgotten. With the lock held. */
-void stacks__ask(struct stacks *s, struct pid_list *list, pid_t pid);
+/* ---- the queue of the thread that reads processes (stack_queue.c); with the lock held ---- */
+
+/* It is to be read: as soon as its turn comes. */
+void stacks__ask(struct stacks *s, pid_t pid);
+/* Not before a time (boot), whatever it has spent. */
+void stacks__ask_at(struct stacks *s, pid_t pid, uint64_t when);
+/* It is to be forgotten. */
+void stacks__ask_forget(struct stacks *s, pid_t pid);
+/* The first whose time has come; else when that is in *next (UINT64_MAX: there is none). */
+bool stacks__take(struct pid_list *list, pid_t *pid, uint64_t *next);
+/* Is there a process that could be read now? */
+bool stacks__is_due(const struct stacks *s);
+/* Is anything of this process? */
+bool stacks__is_pending(const struct stacks *s, pid_t pid);
+/* So much time was spent on it. */
+void stacks__charge(struct stacks *s, pid_t pid, uint64_t ns);
+/* NULL: no memory. */
+struct pace *stacks__pace(struct stacks *s, pid_t pid);
+void stacks__pace_forget(struct stacks *s, pid_t pid);
+void stacks__pace_free(struct stacks *s);
 /* The thread that hears of new mappings (stack_notices.c). 0 or -errno. */
 int stack_notices__start(struct stacks *s);
 void stack_notices__stop(struct stacks *s);
-/* The first of a list; NULL: there is none. */
-struct notice *stack_notices__take(struct notice_list *l);
+/* The first of those to be read; NULL: there is none. With the lock held. */
+struct notice *stack_notices__next(struct stacks *s);
+/* Are there any of the process? With the lock held. */
+bool stack_notices__waiting(const struct stacks *s, pid_t pid);
+void stack_notices__free(struct stacks *s);
 /* The process has ended, and was ours: what is known of it is read. With the lock held. */
 void stack_notices__claim(struct stacks *s, pid_t pid);
 /* What was mapped, into s->past: by the thread that reads processes, without the lock. */
 void stack_notices__read(struct stacks *s, struct notice *n);
 
+/*
+ * A record of type MT_REC_PYSTACK: its frames get their names (stack_names.c). *later: the
+ * process has not been read yet, and then -EAGAIN; for now that may be. Without the lock: the
+ * target's memory is read. 0 or -errno.
+ */
+int stack_names__define(struct stacks *s, const struct mt_pywalk *r, size_t size, bool *later);
+/* The interpreter of a process, by the thread that reads processes. 0; -ETIMEDOUT: its memory, or
+ * its file, does not answer; -errno. */
+int stack_names__open(struct stacks *s, pid_t pid, struct python **out);
+/* The store did not take a stack; what to tell of that. */
+int stacks__not_added(struct stacks *s, int err);
+
 /* A record of type MT_REC_COPY or MT_REC_COPY_PIECE. 0 or -errno. */
 int stack_copies__define(struct stacks *s, const void *rec, size_t size);
 /* A cell wants this stack now. With the lock held. */
 void stack_copies__wanted(struct stacks *s, uint64_t hash);
-/* Is its copy so young that what was mapped then may not have been read yet? */
-bool stack_copies__young(const struct stacks *s, uint64_t hash);
+/* Is its copy so young that what was mapped then may not have been read yet? Without the lock. */
+bool stack_copies__young(struct stacks *s, uint64_t hash);
 /* So many more events have a stack that may have been completed. */
 void stack_copies__used(struct stacks *s, const struct kept *k, uint32_t uses);
 /* Complete those that have waited long enough, or all. */

@@ -83,6 +83,11 @@ struct unwind_sink {
 	void (*file)(void *ctx, uint32_t no, int fd, const char *path);
 	/* The mappings of a process are read from now on, NULL: not wanted. */
 	void (*look)(void *ctx, pid_t pid);
+	/* Do the programs still have these mappings of a process there, NULL: they have. Then they
+	 * are not written again. */
+	bool (*has)(void *ctx, pid_t pid, const struct mt_uw_proc *p, const struct mt_uw_map *m);
+	/* fn for each process that the programs have mappings of, NULL: those that were given. */
+	void (*owners)(void *ctx, void (*fn)(void *to, const struct mt_uw_proc *p), void *to);
 };
 
 /* Descriptors of the maps of bpf/lib/stack.bpf.h, which stay the caller's. */
@@ -90,6 +95,7 @@ struct unwind_maps {
 	int chunks, pages, rules, maps, procs;
 	int open_fd; /* inside: of the chunk that is still filled */
 	uint32_t open_no;
+	bool full; /* inside: there was no place for the process that is read */
 };
 
 struct unwind_sink unwind_maps__sink(struct unwind_maps *m);
@@ -103,9 +109,12 @@ struct unwind_stats {
 	uint64_t rows;
 	uint32_t rules, chunks, pages, maps, procs;
 	uint32_t evicted; /* tables taken away to make room */
-	uint32_t no_room; /* files whose rows had no room */
+	uint32_t no_room; /* files whose rows have no room */
+	uint32_t too_large; /* files whose rows would take more than one file may have */
 	uint32_t rules_lost; /* distinct rules that had none: MT_CFA_OTHER instead */
-	uint32_t procs_lost; /* processes whose mappings had none */
+	uint32_t procs_lost; /* processes whose mappings have none, to their end */
+	uint64_t maps_waited; /* how often a process waited for it */
+	uint32_t maps_over; /* mappings of one process beyond those that are looked at, at most */
 };
 
 /*
@@ -122,9 +131,10 @@ void unwind_store__free(struct unwind_store *s); /* takes nothing away from the 
 int unwind_store__process(struct unwind_store *s, pid_t pid);
 /*
  * The same, but the rows of some files only, the smallest first, and those that are there
- * already are shown before. *more: others wait for the next look.
+ * already are shown before. *again: when others, or what has no room yet, want another look
+ * (boot, perhaps long ago); 0: nothing does.
  */
-int unwind_store__look(struct unwind_store *s, pid_t pid, bool *more);
+int unwind_store__look(struct unwind_store *s, pid_t pid, uint64_t *again);
 /* It has ended. What it alone has mapped may be taken away. */
 void unwind_store__forget(struct unwind_store *s, pid_t pid);
 /* Path of a file by its number, as the first process that mapped it saw it; NULL if none. */
@@ -351,6 +361,11 @@ struct mt_py_stack;
  */
 int python__open(pid_t pid, struct python **out);
 void python__close(struct python *py); /* NULL is fine */
+/* One more that closes it; returns it. Any thread may share and close. NULL is fine. */
+struct python *python__share(struct python *py);
+/* Its memory does not answer: who has begun to read it may never return. Any thread. */
+void python__silence(struct python *py);
+bool python__is_silent(const struct python *py);
 /* What BPF needs to walk its threads; its `why` is that of python__why. */
 const struct mt_py_offsets *python__offsets(const struct python *py);
 /* enum mt_py_why; 0: stacks can be walked. */

@@ -3,9 +3,12 @@
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "symbol/symbol.h"
+
+#define MAX_OWNERS 65536 /* uw_procs has 16384 */
 
 /* Entries are written one by one where the kernel knows no batches (5.6) for a map. */
 static int write_many(int fd, uint32_t first, const void *values, size_t size, uint32_t n)
@@ -88,6 +91,10 @@ static int put_maps(void *ctx, uint32_t first, const struct mt_uw_map *m, uint32
 	return write_batch(((struct unwind_maps *)ctx)->maps, first, m, sizeof(*m), n);
 }
 
+/*
+ * An exec in between has taken the place away (procs__exec), or the end of the process: then what
+ * was read is of another program, and nothing is put there.
+ */
 static int put_proc(void *ctx, pid_t pid, const struct mt_uw_proc *p)
 {
 	struct unwind_maps *m = ctx;
@@ -97,14 +104,58 @@ static int put_proc(void *ctx, pid_t pid, const struct mt_uw_proc *p)
 		bpf_map_delete_elem(m->procs, &key);
 		return 0;
 	}
-	return bpf_map_update_elem(m->procs, &key, p, BPF_ANY) ? -errno : 0;
+	if (!bpf_map_update_elem(m->procs, &key, p, BPF_EXIST))
+		return 0;
+	return m->full && errno == ENOENT ? -E2BIG : -errno;
+}
+
+/* The place is there from before its mappings are read; a child has its parent's. */
+static void take_place(void *ctx, pid_t pid)
+{
+	struct unwind_maps *m = ctx;
+	const struct mt_uw_proc none = { .owner = (uint32_t)pid };
+	uint32_t key = (uint32_t)pid;
+
+	m->full = bpf_map_update_elem(m->procs, &key, &none, BPF_NOEXIST) && errno == E2BIG;
+}
+
+/* What was mapped over has no generation any more. */
+static bool has_proc(void *ctx, pid_t pid, const struct mt_uw_proc *p, const struct mt_uw_map *maps)
+{
+	struct unwind_maps *m = ctx;
+	uint32_t key = (uint32_t)pid;
+	struct mt_uw_proc now;
+
+	return !bpf_map_lookup_elem(m->procs, &key, &now) && !memcmp(&now, p, sizeof(now));
+}
+
+static void each_owner(void *ctx, void (*fn)(void *to, const struct mt_uw_proc *p), void *to)
+{
+	struct unwind_maps *m = ctx;
+	uint32_t key, next, *prev = NULL, n = 0;
+	struct mt_uw_proc p;
+
+	/* Keys that go make it begin anew: not for ever. */
+	while (n++ < MAX_OWNERS && !bpf_map_get_next_key(m->procs, prev, &next)) {
+		key = next;
+		prev = &key;
+		if (!bpf_map_lookup_elem(m->procs, &key, &p))
+			fn(to, &p);
+	}
 }
 
 struct unwind_sink unwind_maps__sink(struct unwind_maps *m)
 {
 	m->open_fd = -1;
-	return (struct unwind_sink){ m,	       put_chunk, put_pages, put_rules,
-				     put_maps, put_proc,  NULL,	     NULL };
+	return (struct unwind_sink){ .ctx = m,
+				     .chunk = put_chunk,
+				     .pages = put_pages,
+				     .rules = put_rules,
+				     .maps = put_maps,
+				     .proc = put_proc,
+				     .look = take_place,
+				     .has = has_proc,
+				     .owners = each_owner };
 }
 
 void unwind_maps__close(struct unwind_maps *m)

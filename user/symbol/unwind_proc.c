@@ -15,6 +15,11 @@
 #define MAX_VDSO (1U << 20)
 /* Tables are made for so long before those that are there are shown. */
 #define SHOW_NS 100000000ULL
+/* Mappings without room are tried again. */
+#define NO_ROOM_NS 1000000000ULL
+#define SOON_NS 500000000ULL
+/* Files of a target are waited for so long, where they may be nobody's. */
+#define OPEN_MS 1000
 /* Files that are held open for it. */
 #define MAX_WAITING 256
 
@@ -34,7 +39,15 @@ struct reading {
 	uint32_t n_files, cap_files;
 	struct waiting *waiting;
 	uint32_t n_waiting, cap_waiting;
+	uint32_t n_over; /* mappings that have no place */
+	uint64_t again; /* when it is to be looked at again; 0: no need */
 };
+
+static void later(struct reading *r, uint64_t when)
+{
+	if (!r->again || when < r->again)
+		r->again = when;
+}
 
 static int note_file(struct reading *r, uint32_t no)
 {
@@ -89,17 +102,13 @@ static int wait_for(struct reading *r, struct ufile *f, int fd)
 static int copy_vdso(pid_t pid, const struct mapping *m)
 {
 	size_t n = (size_t)(m->end - m->start);
-	char path[64], *buf;
-	int mem, fd = -1;
+	char *buf;
+	int fd = -1;
 
 	if (n > MAX_VDSO)
 		return -EFBIG;
-	snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
-	mem = open(path, O_RDONLY | O_CLOEXEC);
-	if (mem < 0)
-		return -errno;
 	buf = malloc(n);
-	if (buf && pread(mem, buf, n, (off_t)m->start) == (ssize_t)n) {
+	if (buf && proc__memory(pid, m->start, buf, n) == (ssize_t)n) {
 		fd = memfd_create("vdso", MFD_CLOEXEC);
 		if (fd >= 0 && fd__write_all(fd, buf, n)) {
 			close(fd);
@@ -107,7 +116,6 @@ static int copy_vdso(pid_t pid, const struct mapping *m)
 		}
 	}
 	free(buf);
-	close(mem);
 	return fd < 0 ? -EIO : fd;
 }
 
@@ -189,8 +197,10 @@ static int on_mapping(void *ctx, const struct mapping *m)
 	int fd = -1;
 
 	/* More are not looked at by the programs either. */
-	if (r->n == 1U << MT_UW_MAPS_SHIFT)
+	if (r->n == 1U << MT_UW_MAPS_SHIFT) {
+		r->n_over++;
 		return 0;
+	}
 	if (r->n == r->cap) {
 		uint32_t cap = r->cap + 128;
 		void *more = realloc(r->maps, cap * sizeof(*r->maps));
@@ -202,7 +212,7 @@ static int on_mapping(void *ctx, const struct mapping *m)
 	}
 	r->maps[r->n] = (struct mt_uw_map){ .start = m->start, .end = m->end };
 	if (*m->path == '/') {
-		fd = mapping__open(r->pid, m);
+		fd = mapping__open_within(&r->s->opening, r->pid, m, OPEN_MS);
 		f = fd < 0 ? NULL : unwind_store__file(r->s, fd, m->path);
 	} else if (strcmp(m->path, "[vdso]") == 0) {
 		fd = copy_vdso(r->pid, m);
@@ -219,20 +229,6 @@ static int on_mapping(void *ctx, const struct mapping *m)
 	if (fd >= 0)
 		close(fd);
 	return f ? note_file(r, f->no) : 0;
-}
-
-static void drop(struct unwind_store *s, struct uproc *p)
-{
-	uint32_t i;
-
-	for (i = 0; i < p->n_files; i++)
-		s->files[p->files[i] - 1]->procs--;
-	unwind_store__give(s, HELD_MAPS, p->maps.first, p->maps.n);
-	s->stats.maps -= p->maps.n;
-	free(p->files);
-	p->files = NULL;
-	p->n_files = 0;
-	p->maps = (struct span){ 0 };
 }
 
 static struct uproc *proc_of(struct unwind_store *s, pid_t pid)
@@ -256,6 +252,34 @@ static struct uproc *proc_of(struct unwind_store *s, pid_t pid)
 	return (struct uproc *)(uintptr_t)*v;
 }
 
+/* Its mappings have no room, or have some again. */
+static void set_lost(struct unwind_store *s, struct uproc *p, bool v)
+{
+	if (v != p->lost)
+		s->stats.procs_lost += v ? 1 : -1;
+	p->lost = v;
+}
+
+/* What the programs have is what was read now: nothing is written, nothing given back. */
+static bool is_shown(const struct reading *r, const struct uproc *p)
+{
+	const struct unwind_sink *to = &r->s->sink;
+
+	return p->copy && p->maps.n == r->n && !memcmp(p->copy, r->maps, r->n * sizeof(*r->maps)) &&
+	       (!to->has || to->has(to->ctx, r->pid, &p->shown, r->maps));
+}
+
+static int no_room(struct reading *r, struct uproc *p)
+{
+	uint64_t when = unwind_store__next(r->s, HELD_MAPS);
+
+	/* What it has is shown on: what was mapped over is not there any more. */
+	set_lost(r->s, p, true);
+	r->s->stats.maps_waited++;
+	later(r, when ? when : clock__boot() + NO_ROOM_NS);
+	return -ENOSPC;
+}
+
 static int show(struct reading *r)
 {
 	struct unwind_store *s = r->s;
@@ -266,28 +290,44 @@ static int show(struct reading *r)
 
 	if (!p)
 		return -ENOMEM;
+	if (is_shown(r, p))
+		return 0;
 	unwind_store__settle(s);
 	err = r->n ? spans__take(&s->maps, r->n, &to.first) : -ESRCH;
+	if (err == -ENOSPC)
+		return no_room(r, p);
 	if (err) {
-		if (err == -ENOSPC)
-			s->stats.procs_lost++;
 		unwind_store__forget(s, r->pid);
 		return err;
 	}
 	old = *p;
-	*p = (struct uproc){ r->pid, { to.first, to.n }, r->files, r->n_files };
-	r->files = NULL;
-	s->stats.maps += to.n;
 	if (!++s->gen)
 		s->gen = 1;
 	to.gen = s->gen;
+	*p = (struct uproc){ .pid = r->pid,
+			     .maps = { to.first, to.n },
+			     .files = r->files,
+			     .n_files = r->n_files,
+			     .shown = to,
+			     .lost = old.lost };
+	r->files = NULL;
+	s->stats.maps += to.n;
 	for (i = 0; i < p->n_files; i++)
 		s->files[p->files[i] - 1]->procs++;
 	err = s->sink.maps(s->sink.ctx, to.first, r->maps, to.n);
 	if (!err)
 		err = s->sink.proc(s->sink.ctx, r->pid, &to);
-	drop(s, &old);
-	return err;
+	unwind_store__give_maps(s, &old);
+	free(old.copy);
+	set_lost(s, p, err);
+	if (err) {
+		later(r, clock__boot() + NO_ROOM_NS);
+		return err;
+	}
+	/* Each mapping is compared: it is written down whole. */
+	p->copy = r->maps;
+	r->maps = NULL;
+	return 0;
 }
 
 static int by_size(const void *a, const void *b)
@@ -310,13 +350,19 @@ static void build_some(struct reading *r)
 		return;
 	qsort(r->waiting, r->n_waiting, sizeof(*r->waiting), by_size);
 	for (i = 0; i < r->n_waiting; i++) {
-		if (!i || clock__boot() < end)
-			unwind_store__build(r->s, r->waiting[i].f, r->waiting[i].fd);
+		struct ufile *f = r->waiting[i].f;
+
+		if (i && clock__boot() >= end)
+			later(r, 1);
+		else if (unwind_store__may_build(r->s, f, &r->again)) {
+			unwind_store__build(r->s, f, r->waiting[i].fd);
+			later(r, 1); /* to be shown */
+		}
 		close(r->waiting[i].fd);
 	}
 }
 
-int unwind_store__look(struct unwind_store *s, pid_t pid, bool *more)
+int unwind_store__look(struct unwind_store *s, pid_t pid, uint64_t *again)
 {
 	struct reading r = { .s = s, .pid = pid };
 	int err;
@@ -325,12 +371,14 @@ int unwind_store__look(struct unwind_store *s, pid_t pid, bool *more)
 	if (s->sink.look)
 		s->sink.look(s->sink.ctx, pid);
 	err = proc__each_code(pid, on_mapping, &r);
-	if (!err)
-		err = show(&r);
-	else
+	if (err)
 		unwind_store__forget(s, pid);
+	else
+		err = show(&r);
 	build_some(&r);
-	*more = r.n_waiting && !err;
+	*again = err && err != -ENOSPC && err != -E2BIG ? 0 : r.again;
+	if (r.n_over > s->stats.maps_over)
+		s->stats.maps_over = r.n_over;
 	free(r.waiting);
 	free(r.maps);
 	free(r.files);
@@ -339,13 +387,17 @@ int unwind_store__look(struct unwind_store *s, pid_t pid, bool *more)
 
 int unwind_store__process(struct unwind_store *s, pid_t pid)
 {
-	bool more;
+	uint64_t again, now;
 	int err;
 
-	do
-		err = unwind_store__look(s, pid, &more);
-	while (more);
-	return err;
+	for (;;) {
+		err = unwind_store__look(s, pid, &again);
+		now = clock__boot();
+		if (!again || again > now + SOON_NS)
+			return err;
+		if (again > now)
+			usleep((useconds_t)((again - now) / 1000) + 1);
+	}
 }
 
 void unwind_store__forget(struct unwind_store *s, pid_t pid)
@@ -358,8 +410,9 @@ void unwind_store__forget(struct unwind_store *s, pid_t pid)
 	if (!hmap__del(&s->by_pid, (struct hkey){ (uint64_t)pid, 0 }, &v))
 		return;
 	p = (struct uproc *)(uintptr_t)v;
-	drop(s, p);
+	unwind_store__give_maps(s, p);
 	s->stats.procs--;
+	free(p->copy);
 	free(p);
 }
 
@@ -373,6 +426,7 @@ void unwind_store__free_procs(struct unwind_store *s)
 		struct uproc *p = (struct uproc *)(uintptr_t)v;
 
 		free(p->files);
+		free(p->copy);
 		free(p);
 	}
 	hmap__free(&s->by_pid);

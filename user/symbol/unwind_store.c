@@ -2,9 +2,6 @@
 /*
  * The rows of all files that traced processes map, each file once: in chunks,
  * with rules that are common to all, within a bound.
- *
- * What is given back may still be read by a program that runs right now: it is
- * used again only QUARANTINE later.
  */
 #include "symbol/unwind_store.h"
 
@@ -14,47 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define QUARANTINE 200000000ULL /* ns; a program runs for microseconds */
-
-static int wait_and_give(struct unwind_store *s, enum held_kind kind, uint32_t first, uint32_t n)
-{
-	void *more;
-
-	if (s->n_held == s->cap_held) {
-		more = realloc(s->held, (s->cap_held + 64) * sizeof(*s->held));
-		if (!more)
-			return -ENOMEM; /* lost to us, harmless */
-		s->held = more;
-		s->cap_held += 64;
-	}
-	s->held[s->n_held++] = (struct held){ clock__boot() + QUARANTINE, { first, n }, kind };
-	return 0;
-}
-
-void unwind_store__give(struct unwind_store *s, enum held_kind kind, uint32_t first, uint32_t n)
-{
-	if (n)
-		wait_and_give(s, kind, first, n);
-}
-
-void unwind_store__settle(struct unwind_store *s)
-{
-	uint64_t now = clock__boot();
-	size_t i, kept = 0;
-
-	for (i = 0; i < s->n_held; i++) {
-		const struct held *h = &s->held[i];
-
-		if (h->until > now)
-			s->held[kept++] = *h;
-		else if (h->kind == HELD_CHUNK)
-			s->chunks[h->span.first].held = false;
-		else
-			spans__give(h->kind == HELD_PAGES ? &s->pages : &s->maps, h->span.first,
-				    h->span.n);
-	}
-	s->n_held = kept;
-}
+/* When a file without room is tried again: it is not built before there is some. */
+#define NO_ROOM_NS 2000000000ULL
 
 /* ---- rules ---- */
 
@@ -104,7 +62,7 @@ static void remove_chunk(struct unwind_store *s, uint32_t no)
 {
 	s->sink.chunk(s->sink.ctx, no, NULL);
 	s->chunks[no].held = true;
-	unwind_store__give(s, HELD_CHUNK, no, 1);
+	unwind_store__give(s, HELD_CHUNK, (struct span){ no, 1 });
 }
 
 static int next_chunk(struct unwind_store *s)
@@ -166,39 +124,19 @@ static int place(struct unwind_store *s, const struct mt_uw_row *rows, uint32_t 
 
 /* ---- files ---- */
 
-static void take_away(struct unwind_store *s, struct ufile *f)
+void unwind_store__take_away(struct unwind_store *s, struct ufile *f)
 {
 	uint32_t i;
 
 	for (i = 0; i < f->n_pages; i++)
 		if (f->places[i].n)
 			chunk_lose(s, f->places[i].chunk, f->places[i].n);
-	unwind_store__give(s, HELD_PAGES, f->page, f->n_pages);
+	unwind_store__give(s, HELD_PAGES, (struct span){ f->page, f->n_pages });
 	s->stats.pages -= f->n_pages;
 	s->stats.tables--;
 	free(f->places);
 	f->places = NULL;
 	f->n_pages = 0;
-}
-
-/* The table that was needed least lately goes; false if all are in use. */
-static bool evict(struct unwind_store *s)
-{
-	struct ufile *old = NULL;
-	uint32_t i;
-
-	for (i = 0; i < s->n_files; i++) {
-		struct ufile *f = s->files[i];
-
-		if (f->n_pages && !f->procs && f->used <= s->since && (!old || f->used < old->used))
-			old = f;
-	}
-	if (!old)
-		return false;
-	take_away(s, old);
-	old->evicted = true;
-	s->stats.evicted++;
-	return true;
 }
 
 static int put_table(struct unwind_store *s, struct ufile *f, const struct unwind_table *t)
@@ -231,7 +169,7 @@ static int put_table(struct unwind_store *s, struct ufile *f, const struct unwin
 	if (!err)
 		err = s->sink.pages(s->sink.ctx, f->page, f->places, f->n_pages);
 	if (err)
-		take_away(s, f);
+		unwind_store__take_away(s, f);
 out:
 	free(rules);
 	return err;
@@ -252,6 +190,13 @@ static int table_of(struct unwind_store *s, struct ufile *f, int fd, struct unwi
 	return err;
 }
 
+static void set_no_room(struct unwind_store *s, struct ufile *f, bool v)
+{
+	if (v != f->no_room)
+		s->stats.no_room += v ? 1 : -1;
+	f->no_room = v;
+}
+
 void unwind_store__build(struct unwind_store *s, struct ufile *f, int fd)
 {
 	struct unwind_table *t;
@@ -261,11 +206,43 @@ void unwind_store__build(struct unwind_store *s, struct ufile *f, int fd)
 	f->err = table_of(s, f, fd, &t);
 	if (f->err)
 		return;
-	while ((f->err = put_table(s, f, t)) == -ENOSPC && evict(s))
-		unwind_store__settle(s);
-	if (f->err == -ENOSPC)
-		s->stats.no_room++;
+	unwind_store__settle(s);
+	f->need = unwind_room__of(s, t);
+	if (unwind_room__too_large(s, f->need)) {
+		f->err = -EFBIG;
+		s->stats.too_large++;
+	} else if (!unwind_room__fits(s, f->need, false)) {
+		f->err = -ENOSPC;
+	} else {
+		f->err = put_table(s, f, t);
+	}
 	unwind_table__free(t);
+	if (f->err == -ENOSPC)
+		f->built = false; /* unwind_store__may_build says when */
+	else
+		set_no_room(s, f, false);
+}
+
+bool unwind_store__may_build(struct unwind_store *s, struct ufile *f, uint64_t *again)
+{
+	uint64_t now = clock__boot(), when = f->retry;
+
+	if (!f->need.pages)
+		return true; /* nobody knows yet what it takes */
+	unwind_store__settle(s);
+	if (now >= when) {
+		if (unwind_room__fits(s, f->need, false))
+			return true;
+		/* What goes now can be used when nobody reads it any more. */
+		when = unwind_room__make(s, f->need);
+		set_no_room(s, f, !when);
+		if (!when)
+			when = now + NO_ROOM_NS;
+		f->retry = when;
+	}
+	if (!*again || when < *again)
+		*again = when;
+	return false;
 }
 
 static struct ufile *add_file(struct unwind_store *s, const char *path)
@@ -417,6 +394,7 @@ void unwind_store__free(struct unwind_store *s)
 	if (!s)
 		return;
 	unwind_store__free_procs(s);
+	deadline__close(&s->opening);
 	if (s->cache >= 0)
 		close(s->cache);
 	for (i = 0; i < s->n_files; i++) {
@@ -427,6 +405,8 @@ void unwind_store__free(struct unwind_store *s)
 	free(s->files);
 	free(s->chunks);
 	free(s->chunk);
+	for (i = 0; i < s->n_held; i++)
+		free(s->held[i].files);
 	free(s->held);
 	spans__fini(&s->pages);
 	spans__fini(&s->maps);

@@ -79,6 +79,19 @@ int proc__each_code(pid_t pid, int (*fn)(void *ctx, const struct mapping *m), vo
  * and hidden files, else its path (-ESTALE: another file is there now). fd or -errno.
  */
 int mapping__open(pid_t pid, const struct mapping *m);
+struct deadline;
+/*
+ * The same, for what a process maps of a file system that may never answer (FUSE, NFS): by
+ * another thread, for so long at most. -ETIMEDOUT, -EBUSY: as deadline__run.
+ */
+int mapping__open_within(struct deadline *d, pid_t pid, const struct mapping *m, unsigned int ms);
+/*
+ * Memory of a process, as process_vm_readv: the number of bytes, which may be fewer, or -errno.
+ * Pages may be served by another process, or by nobody: -ETIMEDOUT after MEMORY_MS, and -EBUSY
+ * for the process until that read has returned.
+ */
+#define MEMORY_MS 1000
+ssize_t proc__memory(pid_t pid, uint64_t addr, void *buf, size_t n);
 /*
  * Open a regular file by its path as a process sees it: below its root, in its
  * mount namespace, absolute links included. Nothing else is opened: a FIFO or a
