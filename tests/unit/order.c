@@ -93,6 +93,7 @@ Test(order, labels)
 	struct row rows[] = { block_row(ROW_MALLOC, ROW_PTA, 1, 5, 100),
 			      block_row(ROW_MALLOC, ROW_PTA, 2, 5, 200),
 			      block_row(ROW_FREE, ROW_PTA, 3, 5, 100) };
+	const struct out_owner found = { .pid = 5, .type = ROW_PTA, .ptr = 200, .owner = "PTA@model@weight", .confidence = 1 };
 	struct out_opts opts = { .order = OUT_ORDER_BLOCK };
 	char *d = tmp_dir(), *csv, *line;
 	struct out *o;
@@ -114,6 +115,8 @@ Test(order, labels)
 	for (i = 0; i < 1000 && !out__label(o, 5, ROW_PTA, 200, "no end of labels"); i++)
 		;
 	cr_expect_lt(i, 100);
+	/* What its tensor is found to be takes the place of the pool alone. */
+	cr_assert(!out__owner(o, &found));
 	cr_assert(!out__row(o, &rows[2]));
 	cr_expect_eq(out__label(o, 5, ROW_PTA, 100, "late"), -ENOENT);
 	cr_assert(!out__close(o));
@@ -121,7 +124,7 @@ Test(order, labels)
 	line = strstr(csv, "\n1,MALLOC");
 	cr_assert(line);
 	cr_expect(strstr(line, "owner:@x@y}\",") == strstr(line, "owner:"), "%s", line);
-	cr_expect(strstr(csv, "owner:PTA@a@b@no end of labels"), "%s", csv);
+	cr_expect(strstr(csv, "owner:PTA@model@weight@a@b@no end of labels"), "%s", csv);
 	rm_dir(d);
 	/* In the order of time the row is written already. */
 	opts.order = OUT_ORDER_TIME;
