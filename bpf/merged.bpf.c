@@ -12,3 +12,4 @@
 #include "mstx.bpf.c"
 #include "pymark.bpf.c"
 #include "mindspore.bpf.c"
+#include "aten.bpf.c"

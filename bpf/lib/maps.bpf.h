@@ -78,6 +78,21 @@ struct {
 	__type(value, struct mt_loss_val);
 } losses SEC(".maps");
 
+/* Operators, and the layouts of the libraries they are in; one of each unless they are asked for. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct mt_op);
+} ops SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MT_MAX_TORCHES);
+	__type(key, __u32);
+	__type(value, struct mt_torch);
+} torches SEC(".maps");
+
 /*
  * Kernels without cookies: a small program a site leaves the number of the site
  * and calls the common one. Nothing else runs on this CPU in between.

@@ -44,6 +44,7 @@ enum mt_rec {
 	MT_REC_PYSTACK = 7, /* struct mt_pywalk (memtap/python.h) */
 	MT_REC_COPY = 8,   /* struct mt_copy (memtap/unwind.h): of a stack that was cut */
 	MT_REC_COPY_PIECE = 9, /* struct mt_copy_piece */
+	MT_REC_ACCESS = 10, /* struct mt_access: a tensor of an operator */
 };
 
 /* a0 of a HAL call that failed: 1 = out of memory outside of any allocation call of acl or rt. */
@@ -125,6 +126,9 @@ enum mt_fn {
 	MT_FN_MS_KEEP,
 	MT_FN_MS_PART,
 	MT_FN_MS_VMM,       /* the bytes mapped, at its returns; no record of its own */
+	/* Operators of torch: a0 = number of the operator; their tensors: struct mt_access */
+	MT_FN_ATEN_START,
+	MT_FN_ATEN_END,
 	/* A request of the process itself (libmemtap_marks.so): a0 = its value, a1 = enum
 	 * mt_ask; text */
 	MT_FN_ASK,
@@ -215,6 +219,25 @@ struct mt_pta {
 	__u64 stream;
 };
 
+/*
+ * struct mt_access: a tensor of an operator, as it lies in the target. raw: the
+ * data type (16 bits) and the six bytes behind it, where its device is.
+ */
+#define MT_ACCESS_DIMS 8
+
+struct mt_access {
+	struct mt_hdr h;
+	__u32 op;
+	__u8 write;    /* its schema says so, or it is a result */
+	__u8 result;
+	__u8 arg;      /* which argument or result */
+	__u8 dims;     /* of them MT_ACCESS_DIMS are here at most */
+	__u64 data;    /* address of its storage */
+	__s64 offset, numel;
+	__u8 raw[8];
+	__s64 sizes[MT_ACCESS_DIMS];
+};
+
 /* Lifecycle: tgid/tid of the header are the (new) task's. */
 struct mt_task {
 	struct mt_hdr h;
@@ -227,6 +250,7 @@ _Static_assert(sizeof(struct mt_hdr) == 32, "wire header");
 _Static_assert(sizeof(struct mt_call) == 88, "wire call");
 _Static_assert(sizeof(struct mt_pta) == 88, "wire pta");
 _Static_assert(sizeof(struct mt_task) == 56, "wire task");
+_Static_assert(sizeof(struct mt_access) == 136, "wire access");
 
 /* ---- maps shared by both sides ---- */
 
@@ -288,7 +312,68 @@ struct mt_site {
 #define MT_SITE_SEGMENT 0x0008 /* allocation calls as torch_npu makes them; arg[2] = policy */
 #define MT_SITE_BESTFIT 0x0010 /* MindSpore: of its older pool */
 #define MT_SITE_STACK   0x0020 /* its events have call stacks, if any are asked for */
+#define MT_SITE_ACCESS  0x0040 /* operators: their tensors are asked for */
+#define MT_SITE_NO_OPS  0x0080 /* … and nothing else: no starts and ends */
 #define MT_SITE_NOTIFY  0x0002 /* h.time is that of the entry, not of the return */
+
+/* How an operator returns tensors: its result is */
+enum mt_op_out {
+	MT_OUT_NONE = 0,
+	MT_OUT_VALUES, /* the address of a tuple, last one first */
+	MT_OUT_REF,    /* the address of one of the arguments */
+	MT_OUT_REFS,   /* that of a tuple of such, last one first */
+	MT_OUT_LIST,   /* of {first, behind the last} */
+};
+
+#define MT_OP_COMPOSITE  0x01 /* made of other operators by torch */
+#define MT_OP_VIEW       0x02 /* a result shares memory with an argument */
+#define MT_OP_NO_ACCESS  0x04 /* the vendor's tool has no access of it */
+#define MT_OP_NO_INPUTS  0x08 /* … only of its results */
+#define MT_OP_REDISPATCH 0x10 /* the function behind the gradients */
+#define MT_OP_CUT        0x20 /* not all of its tensors are here */
+
+#define MT_OP_ARGS 12
+#define MT_OP_OUTS 8
+#define MT_OP_LIST 256 /* tensors of a call looked at */
+#define MT_OP_WORDS 24 /* words of arguments */
+
+#define MT_ARG_SURE  0x01 /* no byte says whether there is a tensor */
+#define MT_ARG_LIST  0x02 /* the next word is their number */
+#define MT_ARG_WRITE 0x04
+#define MT_ARG_ILIST 0x08 /* the word is the address of {first, number, kind 0} */
+
+/* An argument: a word that is the address of a tensor, of an optional one, or of several. */
+struct mt_op_arg {
+	__u8 where;  /* number of the word, registers first */
+	__u8 impl;   /* offset of the tensor there, and of the byte */
+	__u8 flag;
+	__u8 bits;   /* MT_ARG_* */
+};
+
+/* An operator. Its number is in the upper half of the cookie, else in off[0] of its site. */
+struct mt_op {
+	__u64 vaddr;  /* of the instruction that is probed */
+	__u16 flags;  /* MT_OP_* */
+	__u8 torch;   /* which struct mt_torch */
+	__u8 keys;    /* MT_OP_REDISPATCH: number of the word that is the key set */
+	__u8 n_args, n_outs;
+	__u8 out;     /* enum mt_op_out */
+	__u8 pad;
+	struct mt_op_arg arg[MT_OP_ARGS];
+};
+
+/* What a libtorch_cpu has where. */
+struct mt_torch {
+	__u64 tls_slot; /* address of the words for the thread's keys, 0 = not known */
+	__u64 python;   /* bits of the keys without which no mode sees anything */
+	__u16 key_set, place, ndim, storage; /* in TensorImpl; place: offset, numel, data type, device */
+	__u16 data;     /* in StorageImpl */
+	__u8 autograd;  /* bit of that key, 0 = not known */
+	__u8 pad[5];
+};
+
+#define MT_MAX_OPS 16384
+#define MT_MAX_TORCHES 16
 
 struct mt_cfg {
 	__u32 all;          /* 1: every process but self */
@@ -334,7 +419,7 @@ struct mt_inflight {
 
 /* Outermost open call of a class on a thread: launches, allocation calls, Python marks. */
 enum mt_guard_class { MT_GUARD_LAUNCH = 0, MT_GUARD_ALLOC = 1, MT_GUARD_PYMSTX = 2, MT_GUARD_MS_LIST = 3, MT_GUARD_MS_PART = 4,
-	MT_GUARD_MS_VMM = 5, MT_GUARD_CALL = 16 /* + enum mt_fn */ };
+	MT_GUARD_MS_VMM = 5, MT_GUARD_OP = 6, MT_GUARD_CALL = 16 /* + enum mt_fn */ };
 
 struct mt_guard_key {
 	__u32 tid;
@@ -353,6 +438,8 @@ struct mt_guard {
 };
 
 _Static_assert(sizeof(struct mt_site) == 24, "site");
+_Static_assert(sizeof(struct mt_op) == 64, "op");
+_Static_assert(sizeof(struct mt_torch) == 32, "torch");
 _Static_assert(sizeof(struct mt_inflight_key) == 16, "inflight key");
 
 /*

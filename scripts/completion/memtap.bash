@@ -43,7 +43,7 @@ _memtap()
 	--level) mapfile -t COMPREPLY < <(compgen -W '0 1 0,1' -- "$cur"); return ;;
 	--split) mapfile -t COMPREPLY < <(compgen -W 'process device process,device' -- "$cur"); return ;;
 	--format) mapfile -t COMPREPLY < <(compgen -W 'text csv' -- "$cur"); return ;;
-	--events) mapfile -t COMPREPLY < <(compgen -W 'alloc,free,launch alloc,free launch access' -- "$cur"); return ;;
+	--events) mapfile -t COMPREPLY < <(compgen -W 'alloc,free,launch alloc,free launch access alloc,free,launch,access' -- "$cur"); return ;;
 	--call-stack) mapfile -t COMPREPLY < <(compgen -W 'c python mixed c,python' -- "$cur"); return ;;
 	--stack-bytes) mapfile -t COMPREPLY < <(compgen -W '0 4K 16K 64K' -- "$cur"); return ;;
 	--debuginfod) mapfile -t COMPREPLY < <(compgen -W '10 60' -- "$cur"); return ;;
@@ -56,7 +56,7 @@ _memtap()
 	esac
 	case $cmd in
 	record) mapfile -t COMPREPLY < <(compgen -W '-p --pid -n --name -a --all --cgroup --no-follow -o --output
-		--data-format --order --timeline --summary-json --level --events --device --call-stack --stack-bytes --lines --debuginfod -d --duration
+		--data-format --order --timeline --summary-json --level --events --ops --device --call-stack --stack-bytes --lines --debuginfod -d --duration
 		--ring-size --steps --owners --analysis --collect-mode --log-level --strict -q --quiet -v --verbose -h --help --' -- "$cur") ;;
 	probes)
 		if [[ $cur == -* ]]; then
@@ -78,7 +78,7 @@ _memtap()
 	compare) _memtap_files '--level -o --output --strict -h --help' ;;
 	msleaks) _memtap_files '-h --help -v -V --version --level= --events= --steps= --call-stack= --analysis= --compare
 		--input= -i --input-path= --output= -o --output-path= --data-format= --format= --device= --collect-mode= --watch=
-		--log-level= --verbose --debug -q --quiet --generation= --extended --strict' ;;
+		--log-level= --verbose --debug -q --quiet --generation= --ops= --extended --strict' ;;
 	esac
 }
 complete -F _memtap memtap

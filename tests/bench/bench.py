@@ -229,6 +229,21 @@ def part_real(opts, table):
         table.add("training step of torch_npu", "–", "", f"skipped (exit {done.returncode})")
 
 
+def part_ops(opts, table):
+    """Operators of torch, where an environment of real wheels is in the cache (scripts/real-env.sh)."""
+    cache = os.environ.get("MEMTAP_CACHE", os.path.expanduser("~/.cache/memtap"))
+    runs = sorted(glob.glob(os.path.join(cache, "real", "2.7.1-2.7.1", "run")))
+    if not runs:
+        table.add("operators of torch", "–", "", "skipped: no environment; scripts/real-env.sh 2.7.1 2.7.1 makes it")
+        return
+    done = subprocess.run([sys.executable, os.path.join(HERE, "bench_ops.py"), "--run", runs[0], "--build", opts.build]
+                          + (["--quick"] if opts.quick else []), text=True, stdout=subprocess.PIPE, check=False)
+    for line in done.stdout.splitlines():
+        table.add(*line.split("\t"))
+    if done.returncode:
+        table.add("operators of torch", "–", "", f"failed (exit {done.returncode})")
+
+
 def part_names(opts, table):
     """Names of the largest libraries of the newest real environment, and of the C library."""
     cache = os.environ.get("MEMTAP_CACHE") or os.path.expanduser("~/.cache/memtap")
@@ -398,7 +413,7 @@ def tool_by_depth(opts, rounds):
 
 
 PARTS = {"probe": part_probe, "attach": part_attach, "memory": part_memory, "loader": part_loader,
-         "record": part_record, "loss": part_loss, "real": part_real, "names": part_names,
+         "record": part_record, "loss": part_loss, "real": part_real, "ops": part_ops, "names": part_names,
          "stacks": part_stacks, "tables": part_tables,
          "offline": part_offline, "writer": part_writer}
 

@@ -64,12 +64,23 @@ Test(catalogue, wants_libraries)
 		cr_expect(!catalogue__wants(bad[i]), "%s", bad[i]);
 }
 
+Test(catalogue, operators_only_when_asked_for)
+{
+	cr_expect(!catalogue__wants("libtorch_cpu.so"));
+	catalogue__use(CLASS_ALL);
+	cr_expect(!catalogue__wants("libtorch_cpu.so"));
+	catalogue__use(CLASS_ALL | CLASS_OPS);
+	cr_expect(catalogue__wants("libtorch_cpu.so"));
+}
+
 Test(catalogue, every_library_is_listed)
 {
 	size_t n, n_libs, i, j;
 	const struct probe_def *d = catalogue__defs(&n);
-	const char *const *libs = catalogue__libs(&n_libs);
+	const char *const *libs;
 
+	catalogue__use(CLASS_ALL | CLASS_OPS);
+	libs = catalogue__libs(&n_libs);
 	for (i = 0; i < n; i++) {
 		for (j = 0; j < n_libs; j++)
 			if (strcmp(libs[j], d[i].lib) == 0)
@@ -149,6 +160,7 @@ Test(catalogue, every_program_exists)
 			there(obj, d[i].prog, "_s");
 			/* fallthrough */
 		case PROBE_RETS:
+		case PROBE_OPS:
 			there(obj, d[i].prog, "_e");
 			there(obj, d[i].prog, "_r");
 			break;
@@ -197,7 +209,7 @@ Test(catalogue, fields_in_range)
 		cr_expect(d[i].fn > MT_FN_NONE && d[i].fn < MT_FN_MAX && d[i].fn != MT_FN_TASK,
 			  "%s", s);
 		cr_expect(d[i].klass && !(d[i].klass & (d[i].klass - 1)) &&
-				  (d[i].klass & CLASS_ALL),
+				  (d[i].klass & (CLASS_ALL | CLASS_OPS)),
 			  "%s", s);
 		cr_expect_leq(d[i].name_kind, MT_NAME_STRING, "%s", s);
 		/* a name source needs an argument, and an argument a kind */

@@ -42,6 +42,9 @@ enum event_kind {
 	EV_MS_KEEP, /* addr, size: what is kept of a block that is freed else */
 	EV_MS_PART, /* the end of the call that does that */
 	EV_ASK, /* key = enum mt_ask, addr = its value, text */
+	EV_OP_START, /* key = number of the operator; text = its name, by who reads it */
+	EV_OP_END,
+	EV_ACCESS, /* the same; addr, size, device (logical), access */
 	EV_FORK, /* addr = parent tgid */
 	EV_EXEC,
 	EV_EXIT,
@@ -69,6 +72,15 @@ enum event_kind {
 /* Highest number a device can have: 10 bits in the flag of halMemAlloc. */
 #define EVENT_DEVICE_MAX 1023
 
+/* A tensor, of EV_ACCESS. */
+struct access {
+	bool write, result;
+	bool cut; /* it has more dimensions than dims */
+	uint8_t n_dims;
+	const char *dtype; /* "torch.float32"; static text */
+	int64_t dims[MT_ACCESS_DIMS];
+};
+
 struct event {
 	enum event_kind kind;
 	uint32_t flags;
@@ -88,6 +100,7 @@ struct event {
 	uint64_t key;
 	uint8_t name_kind;
 	uint32_t refused;
+	struct access access;
 	struct mt_refs refs; /* its call stacks */
 	const char *text; /* not NUL-terminated; valid during the callback */
 	uint32_t text_len;
@@ -97,6 +110,8 @@ struct event {
  * Decode a wire record of `size` bytes. `layout` is that of the file the site
  * belongs to (PTA records). 0, or -EBADMSG for a record that cannot be one.
  */
+/* access.c: the tensor of a record into e. 0, or -EBADMSG for what cannot be one. */
+int access__decode(const struct mt_access *r, struct event *e);
 int event__decode(const void *rec, size_t size, enum pta_layout layout, struct event *e);
 
 /* Layout of PTA records, learnt from the records alone (2.7.1): a check, or the

@@ -124,6 +124,11 @@ static void from_call(const struct mt_call *c, struct event *e)
 		e->ret = (int64_t)c->a[4];
 		e->flags |= c->a[2] == MT_MSTX_PY ? EVF_PY : 0;
 		break;
+	case MT_FN_ATEN_START:
+	case MT_FN_ATEN_END:
+		e->kind = c->h.fn == MT_FN_ATEN_START ? EV_OP_START : EV_OP_END;
+		e->key = c->a[0];
+		break;
 	case MT_FN_ASK:
 		e->kind = EV_ASK;
 		e->key = (uint32_t)c->a[1];
@@ -225,6 +230,7 @@ static bool size_is_wrong(const struct event *e)
 	case EV_WS:
 	case EV_MS_ALLOC:
 	case EV_MS_KEEP:
+	case EV_ACCESS:
 		return !e->ret && (e->size < 0 || e->size >= (int64_t)1 << 56);
 	default:
 		return false;
@@ -274,6 +280,10 @@ int event__decode(const void *rec, size_t size, enum pta_layout layout, struct e
 		if (size < sizeof(struct mt_pta))
 			return -EBADMSG;
 		from_pta(rec, layout, e);
+		break;
+	case MT_REC_ACCESS:
+		if (size < sizeof(struct mt_access) || access__decode(rec, e))
+			return -EBADMSG;
 		break;
 	case MT_REC_FORK:
 	case MT_REC_EXEC:

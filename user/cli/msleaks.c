@@ -188,23 +188,24 @@ static int refuse_unserved(const struct msleaks_opts *o)
 static void tell_untraced(const struct msleaks_opts *o)
 {
 	if (o->level & LEVEL_OP && o->events & EVENTS_LAUNCH)
-		pr_warn("--level 0 (op): operators are not traced yet, there will be no OP_LAUNCH "
-			"rows (ATEN_START, ATEN_END, ATB_START, ATB_END)");
+		pr_info("--level 0 (op): operators of torch; those of ATB (ATB_START, ATB_END) are "
+			"not traced yet");
 	if (o->level & LEVEL_KERNEL && o->events & EVENTS_LAUNCH)
 		pr_info("--level 1 (kernel): KERNEL_LAUNCH rows only; KERNEL_START and KERNEL_END "
 			"of ATB are not traced yet");
-	if (o->events & EVENTS_ACCESS)
-		pr_warn("--events access: accesses to tensors are not traced yet, there will be no "
-			"ACCESS rows");
+	if (o->events & EVENTS_ACCESS && !(o->level & LEVEL_OP))
+		pr_warn("--events access: accesses are seen at operators; without --level 0 (op) "
+			"there will be no ACCESS rows");
 	if (o->traceback)
 		pr_warn("--events traceback: calls of Python functions are not traced yet");
 	if (o->cpu && o->generation == MSLEAKS_SEED)
 		pr_warn("--device cpu: malloc and free of the host are not traced yet, there will "
 			"be "
 			"no HOST rows");
-	if (o->analysis & MSLEAKS_INEFFICIENT)
-		pr_warn("--analysis inefficient: judged without operators and accesses, which are "
-			"not traced yet: little will be found");
+	if (o->analysis & MSLEAKS_INEFFICIENT && (!(o->level & LEVEL_OP) ||
+						  ~o->events & (EVENTS_LAUNCH | EVENTS_ACCESS)))
+		pr_warn("--analysis inefficient: judged by operators and accesses: without --level "
+			"0 and --events launch,access little will be found");
 	if (o->analysis & MSLEAKS_OOM)
 		pr_warn("--analysis oom: no SNAPSHOT rows: torch_npu's own numbers are not asked "
 			"for");
@@ -263,6 +264,8 @@ static void to_session(struct record_opts *r, const struct msleaks_opts *o)
 	/* The newer tool looks for leaks then, too (msleaks.md 6.1). */
 	if (r->oom && r->newer)
 		r->analysis |= MSLEAKS_LEAKS;
+	r->ops = o->ops;
+	r->ops.quiet = !o->ops.asked;
 	r->strict = o->strict;
 	r->quiet = o->quiet;
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "base/base.h"
+#include "cli/ops.h"
 #include "output/output.h"
 
 /* Of the vendor's tool; its spellings and the names of files differ. */
@@ -45,6 +46,7 @@ struct msleaks_opts {
 	uint32_t npu_slots; /* bit N: device N */
 	enum log_level log_level;
 	bool log_given;
+	struct ops_opts ops;
 };
 
 /* One row of the table; `values` is what it takes, for help and messages; NULL: it takes none. */
@@ -65,6 +67,8 @@ const struct msleaks_option *msleaks_option__at(size_t i);
 /* By its name, NULL: there is none. */
 const struct msleaks_option *msleaks_option__find(const char *name);
 
+/* Of --ops, in ops.c. */
+int msleaks__read_ops(struct msleaks_opts *o, const char *value, const char **why);
 /* Defaults of V-seed. */
 void msleaks__init(struct msleaks_opts *o);
 void msleaks__free(struct msleaks_opts *o);

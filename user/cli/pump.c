@@ -138,6 +138,16 @@ void session__free_checks(struct session *s)
 	free(s->checks);
 }
 
+/* What its number stands for. */
+static bool name_op(const struct session *s, struct event *e)
+{
+	if (e->kind != EV_OP_START && e->kind != EV_OP_END && e->kind != EV_ACCESS)
+		return true;
+	e->text = e->key <= UINT32_MAX ? prober__op(s->prober, (uint32_t)e->key) : NULL;
+	e->text_len = e->text ? (uint32_t)strlen(e->text) : 0;
+	return e->text != NULL;
+}
+
 static void on_record(void *ctx, const void *rec, size_t size, bool late)
 {
 	struct reading how = { .layout = PTA_LAYOUT_UNKNOWN };
@@ -158,6 +168,10 @@ static void on_record(void *ctx, const void *rec, size_t size, bool late)
 		e.flags |= EVF_LATE;
 	else /* what was asked for before it */
 		control__due(s, e.time);
+	if (!name_op(s, &e)) {
+		session__undecodable(s, rec, false);
+		return;
+	}
 	owners__upto(s, e.time);
 	if (model__event(s->model, &e))
 		session__undecodable(s, rec, true);

@@ -37,6 +37,7 @@ static void help(FILE *f)
 	      "What:\n"
 	      "      --level 0,1         0 operators, 1 kernel launches (0,1)\n"
 	      "      --events LIST       of alloc, free, launch, access (alloc,free,launch)\n"
+	      "      --ops[=REGEX]       operators of torch, of names like aten.add.Tensor (none)\n"
 	      "      --device LIST       of npu, npu:N, cpu (all)\n"
 	      "      --steps LIST        only steps of these numbers, 1 to 5 of them, counted from "
 	      "the attach\n"
@@ -91,6 +92,7 @@ enum {
 	OPT_WATCH,
 	OPT_COMPARE,
 	OPT_INPUT,
+	OPT_OPS,
 };
 
 static const struct option longs[] = {
@@ -105,6 +107,7 @@ static const struct option longs[] = {
 	{ "summary-json", required_argument, NULL, OPT_JSON },
 	{ "level", required_argument, NULL, OPT_LEVEL },
 	{ "events", required_argument, NULL, OPT_EVENTS },
+	{ "ops", optional_argument, NULL, OPT_OPS },
 	{ "device", required_argument, NULL, OPT_DEVICE },
 	{ "call-stack", required_argument, NULL, OPT_STACK },
 	{ "lines", no_argument, NULL, OPT_LINES },
@@ -260,6 +263,8 @@ static int one_option(struct record_opts *o, int opt, char *arg)
 		return msleaks_list__level(arg, &o->level);
 	case OPT_EVENTS:
 		return read_events(o, arg);
+	case OPT_OPS:
+		return ops__option(&o->ops, arg);
 	case OPT_DEVICE:
 		return msleaks_list__device(arg, &o->npus, &o->npu_slots, &o->cpu);
 	case OPT_STEPS:
@@ -343,6 +348,8 @@ static const char *option_values(int opt)
 		return "0, 1 or both, separated by a comma";
 	case OPT_EVENTS:
 		return "a list of alloc, free, launch, access, separated by commas";
+	case OPT_OPS:
+		return "an extended regular expression, or nothing";
 	case OPT_DEVICE:
 		return "a list of npu, npu:0 to npu:31, cpu, separated by commas";
 	case OPT_STEPS:
@@ -451,7 +458,7 @@ int cmd_record(int argc, char **argv)
 		/* Lists are taken apart where they stand: the message shows the whole. */
 		arg = optarg ? optarg : none;
 		given = strdup(arg);
-		err = given ? one_option(o, opt, arg) : -ENOMEM;
+		err = given ? one_option(o, opt, opt == OPT_OPS ? optarg : arg) : -ENOMEM;
 		if (err)
 			refuse_option(opt, given, err);
 		free(given);
@@ -468,14 +475,10 @@ int cmd_record(int argc, char **argv)
 		}
 		o->cmd = argv + optind;
 	}
-	if (check_targets(o) || callstack__check(&o->stacks)) {
+	if (check_targets(o) || ops__check(o) || callstack__check(&o->stacks)) {
 		status = cli__usage_error("record");
 		goto out;
 	}
-	if (o->events & EVENTS_ACCESS)
-		pr_warn("--events access: accesses to tensors are not traced yet, there will be no "
-			"ACCESS "
-			"rows");
 	if (!o->objects_given)
 		o->objects = o->analysis & MSLEAKS_DECOMPOSE;
 	if (!o->dir)

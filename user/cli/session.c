@@ -151,6 +151,10 @@ static int setup(struct session *s)
 	err = s->opts.summary_json ? summary_json__check(s->opts.summary_json) : 0;
 	if (err)
 		return err;
+	err = ops__prepare(s, &pr);
+	if (err)
+		return err;
+	s->ops = po.ops = pr.classes & CLASS_OPS;
 	err = progs__load(&po, &s->features, &s->progs);
 	if (err)
 		return err;
@@ -206,8 +210,8 @@ static int attach(struct session *s)
 		pr_err("attaching to process lifecycle: %s", strerror(-err));
 		return err;
 	}
-	/* tests: a small ring, which loses notices */
-	err = mapwatch__open(&s->watch, env ? strtoul(env, NULL, 10) : 0);
+	/* tests: a small ring, which loses notices; operators take a second to probe */
+	err = mapwatch__open(&s->watch, env ? strtoul(env, NULL, 10) : s->ops ? 128 : 0);
 	if (err)
 		pr_warn("new mappings cannot be watched: %s; libraries loaded later are only "
 			"probed if "
@@ -228,6 +232,8 @@ static int attach(struct session *s)
 		return err;
 	callstack__targets(s);
 	err = session__probe_targets(s);
+	if (!err)
+		err = ops__attached(s);
 	if (err)
 		return err;
 	callstack__wait(s);

@@ -11,6 +11,7 @@
 #include "base/base.h"
 #include "cli/control.h"
 #include "capture/capture.h"
+#include "cli/ops.h"
 #include "model/model.h"
 #include "output/output.h"
 #include "probe/probe.h"
@@ -60,6 +61,7 @@ struct record_opts {
 	unsigned int analysis; /* MSLEAKS_*, of what was written */
 	bool objects, objects_given; /* owners of tensors are read from Python objects */
 	bool strict, quiet, follow;
+	struct ops_opts ops;
 	struct callstack_opts stacks;
 	uint32_t stack_bytes; /* copied of a stack whose walk is cut; 0: none is */
 };
@@ -135,6 +137,7 @@ struct session {
 	} * checks;
 	size_t n_checks;
 
+	bool ops; /* operators of torch are probed */
 	struct hmap told; /* places that cannot be looked through, see scan.c */
 
 	bool pool_unseen; /* for some time or wholly: a withdrawn probe, only segments */
@@ -277,6 +280,14 @@ void session__summary(struct session *s);
 /* Before the capture: can it be written at the end? Nothing of it is changed. 0 or -errno, said. */
 int summary_json__check(const char *path);
 int session__summary_json(struct session *s, const char *path);
+
+/* ops.c: operators of torch. */
+/* Options that contradict --ops are said. 0 or -EINVAL. */
+int ops__check(const struct record_opts *o);
+/* Before anything is probed: are they wanted, and can they be had? 0 or -errno, said. */
+int ops__prepare(struct session *s, struct prober_opts *pr);
+/* When the targets' files are probed: those that were named are too many. 0 or -errno, said. */
+int ops__attached(struct session *s);
 
 /* callstack.c */
 /* --call-stack=LIST. 0 or -EINVAL. */

@@ -97,6 +97,12 @@ bool model__malloc_row(struct model *m, struct process *p, const struct event *e
 		       enum row_type type, int32_t device, struct row *r);
 void model__drop_blocks(struct model *m, struct process *p);
 
+/* Start, end or tensor of an operator; false: it is none of them. */
+bool ops__event(struct model *m, struct process *p, const struct event *e);
+/* A block of the caching allocator comes or goes: to be found by accesses. */
+void ops__block(struct model *m, struct process *p, const struct event *e);
+/* All blocks of a process are gone. */
+void ops__forget(struct process *p);
 /* An event of MindSpore's pools. */
 void ms__event(struct model *m, struct process *p, const struct event *e);
 /* The driver gave physical memory, or took it back: a pool that maps it has more or less. */

@@ -162,6 +162,7 @@ void model__drop_blocks(struct model *m, struct process *p)
 		block__take(m, p, (enum layer)(gone[i].b & 0xff), gone[i].a, &b);
 	free(gone);
 	p->pta_live.n = 0;
+	ops__forget(p);
 	p->ws_uses.n = 0;
 }
 
@@ -383,6 +384,7 @@ static void on_pta(struct model *m, struct process *p, const struct event *e)
 			q->prev_allocated = e->allocated;
 		}
 	}
+	ops__block(m, p, e);
 	r.device = e->device;
 	pta_attrs(m, e, &r);
 	model__emit(m, p, &r, true);

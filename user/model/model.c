@@ -429,6 +429,7 @@ int model__event(struct model *m, const struct event *e)
 			m->counts.failures[1]++;
 			break;
 		}
+		p->acl |= e->kind == EV_ACL_INIT;
 		system_row(m, p, e->kind == EV_ACL_INIT ? ROW_ACL_INIT : ROW_ACL_FINI, e->time,
 			   e->tid, 0, true);
 		break;
@@ -462,7 +463,8 @@ int model__event(struct model *m, const struct event *e)
 		collect__event(m, p, e);
 		break;
 	default:
-		model__memory(m, p, e);
+		if (!ops__event(m, p, e))
+			model__memory(m, p, e);
 	}
 	m->refs = NULL;
 	return 0;

@@ -43,9 +43,9 @@ enum row_type {
 	ROW_RANGE_END,
 	ROW_KERNEL, /* "KERNEL_LAUNCH" */
 	ROW_OOM_TRIGGER,
-	/* In files of the vendor's: */
-	ROW_ATEN_START,
+	ROW_ATEN_START, /* operators of torch */
 	ROW_ATEN_END,
+	/* In files of the vendor's: */
 	ROW_ATB_START,
 	ROW_ATB_END,
 	ROW_KERNEL_START,
@@ -84,6 +84,7 @@ enum row_type {
 /* reason:<text>,probe:<text>,count:<n or N/A>,first:<ns>,last:<ns or
  * N/A>[,cpu:<n>][,library:<path>] */
 #define ATTR_LOST 0x00080u
+#define ATTR_ACCESS 0x10000u /* type:<pool>,dtype:<text>[,format:<text>],shape:<text> */
 /* Additions of `record`, always behind the vendor's: */
 #define ATTR_ACTIVE 0x00100u /* active:<n> */
 #define ATTR_STREAM 0x00200u /* stream:0x<hex> */
@@ -95,9 +96,9 @@ enum row_type {
 /* No attribute: the row has call stacks, see stack_c. */
 #define ATTR_STACKS 0x08000u
 /* pool:<owner>,ptr:0x<16 hex digits>,size:<n>,timestamp:<begin_time>: of a list of blocks */
-#define ATTR_LISTED 0x10000u
-#define ATTR_SNAPSHOT 0x20000u /* as in struct snapshot */
-#define ATTR_FREE_TOTAL 0x40000u /* free:<n>,total:<n>: V-now's START_TRACE */
+#define ATTR_LISTED 0x100000u
+#define ATTR_SNAPSHOT 0x200000u /* as in struct snapshot */
+#define ATTR_FREE_TOTAL 0x400000u /* free:<n>,total:<n>: V-now's START_TRACE */
 
 /* lost_count and lost_last that nobody can tell. */
 #define LOST_UNKNOWN UINT64_MAX
@@ -134,6 +135,12 @@ struct row {
 	uint32_t lost_cpu; /* processor + 1, 0 = not told */
 	const char *lost_library; /* NULL = not of one library */
 
+	/* ATTR_ACCESS: what holds the tensor, and how it looks; texts without quotes and line ends
+	 */
+	enum row_type pool;
+	uint64_t block_ptr; /* where the block begins, 0 = no block is known */
+	const char *dtype, *format, *shape;
+
 	/* ATTR_STACKS: as in struct mt_refs; start: with pid, whose they are. */
 	uint64_t stack_c, stack_py;
 	uint32_t start;
@@ -143,7 +150,7 @@ struct row {
 
 	struct snapshot snapshot; /* ATTR_SNAPSHOT; ATTR_FREE_TOTAL: the last two */
 
-	uint32_t block; /* MALLOC: of the model's, 0 = none */
+	uint32_t block; /* MALLOC, ACCESS: of the model's, 0 = none */
 
 	/* For the trace writer: */
 	uint64_t held; /* HAL, HOST_PINNED: what the process has there by the blocks seen */

@@ -144,6 +144,7 @@ void process__free(struct process *p)
 	free(p->ms_pieces);
 	free(p->ws_uses.v);
 	free(p->pta_live.v);
+	hmap__free(&p->strays);
 	free(p);
 }
 

@@ -126,6 +126,7 @@ struct process {
 	uint64_t asked_steps; /* STEP rows */
 	struct labels *labels; /* threads that have some */
 	size_t n_labels;
+	bool acl; /* aclInit was seen */
 	struct hmap threads; /* tid -> packed struct thread */
 	struct hmap streams; /* stream -> id + 1 */
 	struct hmap stream_devices; /* stream -> logical device */
@@ -146,8 +147,10 @@ struct process {
 	size_t n_live; /* blocks in the table of the model */
 	uint64_t oom_time; /* of the last lists of blocks, 0: none */
 	struct uses ws_uses; /* where uses are reported (2.7.1), in the order of their begin */
-	/* Of those the caching allocator's, where frees name merged blocks. */
+	/* Of those the caching allocator's, where frees name merged blocks or accesses are wanted.
+	 */
 	struct addrs pta_live;
+	struct hmap strays; /* address of an access in no block -> its allocation_id */
 };
 
 struct process *process__new(uint32_t tgid, uint32_t start, const char *visible);

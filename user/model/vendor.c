@@ -67,7 +67,7 @@ void vendor__dress(struct model *m, struct row *r)
 	/* A block has its number from its first row: what is left out takes none. */
 	if (!r->allocation_id)
 		r->allocation_id = ++m->next_allocation;
-	if (r->event == ROW_MALLOC && r->block)
+	if ((r->event == ROW_MALLOC || r->event == ROW_ACCESS) && r->block)
 		m->blocks[r->block].allocation_id = r->allocation_id;
 }
 

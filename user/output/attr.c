@@ -32,6 +32,8 @@ size_t attr__bound(const struct row *r)
 	if (r->attrs & (ATTR_OWNER | ATTR_PAGE | ATTR_LISTED))
 		n += TEXT_MAX(text_len(r->owner) + text_len(r->page_type) +
 			      text_len(r->alloc_type));
+	if (r->attrs & ATTR_ACCESS)
+		n += TEXT_MAX(text_len(r->dtype) + text_len(r->format) + text_len(r->shape));
 	if (r->attrs & (ATTR_OOM | ATTR_LOST | ATTR_NOTE))
 		n += TEXT_MAX(text_len(r->oom_func) + text_len(r->lost_reason) +
 			      text_len(r->lost_probe) + text_len(r->lost_library) +
@@ -44,6 +46,16 @@ static inline char *put_text(char *p, const char *s, bool json)
 	if (!s)
 		return PUT_LIT(p, "N/A");
 	return text__put(p, s, strlen(s), json ? TEXT_JSON : TEXT_ATTR);
+}
+
+/* "torch.Size([2, 3])", "[2,3,]": with commas, so nothing else that a reader could trip over. */
+static char *put_shape(char *p, const char *s)
+{
+	for (; s && *s; s++)
+		*p++ = (*s >= '0' && *s <= '9') || (*s >= 'a' && *s <= 'z') || strchr("S.,()[] -", *s)
+			       ? *s
+			       : '?';
+	return p;
 }
 
 static char *put_hex(char *p, uint64_t v)
@@ -117,6 +129,13 @@ static char *put_rare(char *p, const struct row *r, uint32_t a, bool json)
 {
 	if (a & ATTR_PINNED)
 		ITEM("pinned", PUT_LIT(p, "true"));
+	if (a & ATTR_ACCESS) {
+		ITEM("type", put_text(p, row_type__name(r->pool), json));
+		ITEM("dtype", put_text(p, r->dtype, json));
+		if (r->format)
+			ITEM("format", put_text(p, r->format, json));
+		ITEM("shape", put_shape(p, r->shape));
+	}
 	if (a & ATTR_OWNER && r->owner && *r->owner)
 		ITEM("owner", put_text(p, r->owner, json));
 	if (a & ATTR_PAGE) {

@@ -85,6 +85,12 @@ static uint8_t *put_rare(uint8_t *p, const struct row *r)
 	}
 	if (a & (ATTR_SNAPSHOT | ATTR_FREE_TOTAL))
 		p = put_snapshot(p, &r->snapshot);
+	if (a & ATTR_ACCESS) {
+		p = put_var(p, (uint64_t)r->pool);
+		p = put_str(p, r->dtype);
+		p = put_str(p, r->format);
+		p = put_str(p, r->shape);
+	}
 	if (a & ATTR_ACTIVE)
 		p = put_var(p, r->active);
 	if (a & ATTR_STREAM)
@@ -224,6 +230,14 @@ static void get_rare(struct in *in, struct row *r)
 	}
 	if (a & (ATTR_SNAPSHOT | ATTR_FREE_TOTAL))
 		get_snapshot(in, &r->snapshot);
+	if (a & ATTR_ACCESS) {
+		uint64_t pool = get_var(in);
+
+		r->pool = pool < ROW_TYPE_MAX ? (enum row_type)pool : ROW_PTA;
+		r->dtype = get_text(in, NULL);
+		r->format = get_text(in, NULL);
+		r->shape = get_text(in, NULL);
+	}
 	if (a & ATTR_ACTIVE)
 		r->active = get_var(in);
 	if (a & ATTR_STREAM)

@@ -308,7 +308,9 @@ int order__finish(struct order *o, uint32_t pid)
 /* The live block of a row, or NULL. */
 static struct block *find(const struct order *o, const struct row *r)
 {
-	uint64_t *v = hmap__get(&o->blocks, block_key(r->pid, r->type, r->ptr));
+	bool access = r->event == ROW_ACCESS;
+	uint64_t *v = hmap__get(&o->blocks, block_key(r->pid, access ? r->pool : r->type,
+						      access ? r->block_ptr : r->ptr));
 
 	return v ? (struct block *)(uintptr_t)*v : NULL;
 }

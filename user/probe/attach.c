@@ -78,7 +78,7 @@ static int one_perf(struct attach *a, const char *path, struct attach_req *r)
 	if (perf < 0)
 		return perf;
 	if (features__has(a->f, FEAT_COOKIE)) {
-		fd = kernel__perf_link(prog, perf, r->site);
+		fd = kernel__perf_link(prog, perf, r->site | (uint64_t)r->op << 32);
 		if (fd < 0) {
 			close(perf);
 			return fd;
@@ -124,7 +124,7 @@ static int one_multi(struct attach *a, const char *path, struct attach_req *reqs
 		if (alone ? i != first : !same_link(&reqs[i], r))
 			continue;
 		off[m] = reqs[i].off;
-		cookie[m++] = reqs[i].site;
+		cookie[m++] = reqs[i].site | (uint64_t)reqs[i].op << 32;
 	}
 	fd = kernel__multi_link(prog, type, path, off, cookie, m,
 				r->kind == ATTACH_RETURN ? MT_UPROBE_MULTI_RETURN : 0);

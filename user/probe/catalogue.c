@@ -20,6 +20,7 @@
 #define TX SO("libms_tools_ext")
 #define NPU SO("libtorch_npu")
 #define C10 SO("libc10")
+#define TORCH SO("libtorch_cpu")
 #define NPY "_C?(.*).so"
 #define MSX "mstx?(.*).so"
 #define MARKS SO("libmemtap_marks")
@@ -408,9 +409,25 @@ static const struct probe_def defs[] = {
 	LAUNCH("rtCCULaunch", -1, 1, -1, MT_NAME_NONE),
 	LAUNCH("rtMultipleTaskInfoLaunch", -1, 1, -1, MT_NAME_NONE),
 	LAUNCH("rtCmoTaskLaunch", -1, 1, -1, MT_NAME_NONE),
+
+	/* 2.7.7: some 3,100 functions */
+	{ .lib = TORCH,
+	  .symbol = { "at::_ops::*::call" },
+	  .prog = "aten",
+	  .kind = PROBE_OPS,
+	  .klass = CLASS_OPS,
+	  .fn = MT_FN_ATEN_START,
+	  .arg = NOARG },
 };
 
-static const char *const libs[] = { HAL, ACL, RT, TX, NPU, NPY, C10, MSX, MS, MSA, MARKS };
+/* The last one only after catalogue__use: by itself it makes no process one of an NPU. */
+static const char *const libs[] = { HAL, ACL, RT, TX, NPU, NPY, C10, MSX, MS, MSA, MARKS, TORCH };
+static size_t n_libs = MT_ARRAY_SIZE(libs) - 1;
+
+void catalogue__use(unsigned int classes)
+{
+	n_libs = MT_ARRAY_SIZE(libs) - !(classes & CLASS_OPS);
+}
 
 const struct probe_def *catalogue__defs(size_t *n)
 {
@@ -420,7 +437,7 @@ const struct probe_def *catalogue__defs(size_t *n)
 
 const char *const *catalogue__libs(size_t *n)
 {
-	*n = MT_ARRAY_SIZE(libs);
+	*n = n_libs;
 	return libs;
 }
 
@@ -436,7 +453,7 @@ bool catalogue__wants(const char *base)
 {
 	size_t i;
 
-	for (i = 0; i < MT_ARRAY_SIZE(libs); i++)
+	for (i = 0; i < n_libs; i++)
 		if (fnmatch(libs[i], base, FNM_EXTMATCH) == 0)
 			return true;
 	return false;

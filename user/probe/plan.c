@@ -38,9 +38,8 @@ static bool has_stacks(unsigned int fn)
 	}
 }
 
-/* A site number with its configuration in the map; 0 = no more room. */
-static unsigned int new_site(struct batch *b, const struct probe_def *d, const char *symbol,
-			     unsigned int pair, int sp_off, bool is_return)
+unsigned int batch__site(struct batch *b, const struct probe_def *d, const char *symbol,
+			 unsigned int pair, int sp_off, bool is_return)
 {
 	struct prober *pr = b->pr;
 	unsigned int no = pr->n_sites;
@@ -125,7 +124,7 @@ static const char *prog_name(const char *base, char end)
 	return pool[n++].s;
 }
 
-static int add_req(struct batch *b, const struct probe_def *d, const char *prog,
+int batch__request(struct batch *b, const struct probe_def *d, const char *prog,
 		   enum attach_kind kind, uint64_t off, unsigned int site)
 {
 	struct attach_req *r;
@@ -168,8 +167,8 @@ static int add_rets(struct batch *b, const struct probe_def *d, struct probe_rep
 		snprintf(rep->insn, sizeof(rep->insn), "%s", rets[0].insn);
 	}
 	for (i = 0; i < n; i++) {
-		err = add_req(b, d, prog, ATTACH_ENTRY, rets[i].off,
-			      new_site(b, d, rep->symbol, pair, rets[i].sp_off, true));
+		err = batch__request(b, d, prog, ATTACH_ENTRY, rets[i].off,
+			      batch__site(b, d, rep->symbol, pair, rets[i].sp_off, true));
 		if (err)
 			return err;
 	}
@@ -223,16 +222,16 @@ static int plan(struct batch *b, const struct probe_def *d, struct probe_report 
 		rep->returns = session ? "session" : uret ? "uretprobe" : "ret sites";
 	switch (d->kind) {
 	case PROBE_ENTRY:
-		return add_req(b, d, d->prog, ATTACH_ENTRY, s.off,
-			       new_site(b, d, rep->symbol, pair, s.sp_off, false));
+		return batch__request(b, d, d->prog, ATTACH_ENTRY, s.off,
+			       batch__site(b, d, rep->symbol, pair, s.sp_off, false));
 	case PROBE_PYTHON:
 		/* Returns first: without them nesting cannot be told and is not tried. */
 		if (!add_rets(b, d, rep, "py_ret", vaddr, pair))
 			own.flags |= MT_SITE_GUARD;
 		rep->returns = own.flags & MT_SITE_GUARD ? "ret sites" : "-";
 		rep->why[0] = '\0';
-		return add_req(b, d, d->prog, ATTACH_ENTRY, s.off,
-			       new_site(b, &own, rep->symbol, pair, s.sp_off, false));
+		return batch__request(b, d, d->prog, ATTACH_ENTRY, s.off,
+			       batch__site(b, &own, rep->symbol, pair, s.sp_off, false));
 	case PROBE_EXITS:
 		return add_rets(b, d, rep, prog_name(d->prog, 'r'), vaddr, pair);
 	case PROBE_RETS:
@@ -247,21 +246,21 @@ static int plan(struct batch *b, const struct probe_def *d, struct probe_report 
 				return err;
 			break;
 		}
-		no = new_site(b, d, rep->symbol, pair, s.sp_off, false);
+		no = batch__site(b, d, rep->symbol, pair, s.sp_off, false);
 		if (session) {
 			/* The return uses the next number. */
-			if (!new_site(b, d, rep->symbol, pair, uret_sp(b->img), true))
+			if (!batch__site(b, d, rep->symbol, pair, uret_sp(b->img), true))
 				return -ENOSPC;
-			return add_req(b, d, prog_name(d->prog, 's'), ATTACH_SESSION, s.off, no);
+			return batch__request(b, d, prog_name(d->prog, 's'), ATTACH_SESSION, s.off, no);
 		}
-		err = add_req(b, d, prog_name(d->prog, 'r'), ATTACH_RETURN, s.off,
-			      new_site(b, d, rep->symbol, pair, uret_sp(b->img), true));
+		err = batch__request(b, d, prog_name(d->prog, 'r'), ATTACH_RETURN, s.off,
+			      batch__site(b, d, rep->symbol, pair, uret_sp(b->img), true));
 		if (err)
 			return err;
-		return add_req(b, d, prog_name(d->prog, 'e'), ATTACH_ENTRY, s.off, no);
+		return batch__request(b, d, prog_name(d->prog, 'e'), ATTACH_ENTRY, s.off, no);
 	}
-	return add_req(b, d, prog_name(d->prog, 'e'), ATTACH_ENTRY, s.off,
-		       new_site(b, d, rep->symbol, pair, s.sp_off, false));
+	return batch__request(b, d, prog_name(d->prog, 'e'), ATTACH_ENTRY, s.off,
+		       batch__site(b, d, rep->symbol, pair, s.sp_off, false));
 }
 
 int batch__plan(struct batch *b, const struct probe_def *d, struct probe_report *rep,
@@ -271,7 +270,7 @@ int batch__plan(struct batch *b, const struct probe_def *d, struct probe_report 
 	int err;
 
 	b->site_why[0] = '\0';
-	err = plan(b, d, rep, vaddr);
+	err = d->kind == PROBE_OPS ? ops__plan(b, d, rep) : plan(b, d, rep, vaddr);
 	if (!err)
 		return 0;
 	/* Nothing fires with the numbers that it has got already. */

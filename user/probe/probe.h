@@ -243,6 +243,7 @@ struct progs_opts {
 	uint32_t inflight_max; /* 0 = default */
 	bool cgroup; /* programs also filter by cfg.cgroup_id, where the kernel can */
 	bool stacks; /* programs that walk call stacks, where the kernel can */
+	bool ops; /* room for the operators of torch */
 };
 
 /* Loads all that loads; a program that does not is named by progs__why. 0 or -errno
@@ -276,6 +277,7 @@ struct attach_req {
 	unsigned int pair; /* the same for the requests of one function */
 	bool is_return;
 	unsigned int group; /* for attach__remove; requests of one program share it */
+	uint32_t op; /* number of the operator, in the cookie beside the site; 0 = none */
 	int err; /* out: 0 or -errno */
 };
 
@@ -304,8 +306,9 @@ size_t attach__links(const struct attach *a);
 #define CLASS_POOL 0x04u /* PTA, MindSpore */
 #define CLASS_MSTX 0x08u
 #define CLASS_LAUNCH 0x10u
+#define CLASS_OPS 0x20u /* operators of torch: only when asked for */
 #define CLASS_TORCH_MARK 0x40u /* torch_npu.npu.mstx, whose marks no tool inside sees */
-#define CLASS_ALL (0x1fu | CLASS_TORCH_MARK)
+#define CLASS_ALL (0x1fu | CLASS_TORCH_MARK) /* but for operators */
 
 enum probe_kind {
 	PROBE_ENTRY, /* entry only */
@@ -313,6 +316,7 @@ enum probe_kind {
 	PROBE_RETS, /* entry and `ret` sites: C++ */
 	PROBE_EXITS, /* `ret` sites only: a result is wanted, not the call */
 	PROBE_PYTHON, /* Python method: entry, and `ret` sites for the guard */
+	PROBE_OPS, /* all operators of a library: each its entry and `ret` sites */
 };
 
 struct probe_def {
@@ -334,6 +338,8 @@ const struct probe_def *catalogue__defs(size_t *n);
 const char *const *catalogue__libs(size_t *n);
 const char *catalogue__libs_text(void); /* the same for people */
 bool catalogue__wants(const char *base);
+/* Libraries of classes beyond CLASS_ALL are wanted only after this. */
+void catalogue__use(unsigned int classes);
 
 /* ---- prober: probes in files ---- */
 
@@ -344,7 +350,15 @@ struct prober_opts {
 	bool ret_sites; /* `ret` sites instead of uretprobes everywhere */
 	bool stacks; /* events of memory have call stacks (progs__stacks) */
 	bool dry_run; /* find everything, attach nothing */
+	/* CLASS_OPS */
+	const char *ops; /* extended regular expression on names like aten.add.Tensor, NULL: all */
+	bool op_rows; /* their starts and ends */
+	bool access; /* their tensors */
+	bool lists; /* … in lists, too */
 };
+
+/* Where the kernel has no uprobe_multi, of operators at most so many are probed. */
+#define OPS_WITHOUT_MULTI 200
 
 /* One wanted probe in one file, for reports. */
 struct probe_report {
@@ -423,6 +437,12 @@ bool prober__site_is_return(const struct prober *pr, unsigned int site);
  * the next best (ascend-abi.md 4.1). 0, or -ENOENT when only segments are left.
  */
 int prober__withdraw(struct prober *pr, unsigned int file_no, const char *why);
+/* Name of an operator by its number, "aten.add.Tensor"; NULL for an unknown one. */
+const char *prober__op(const struct prober *pr, uint32_t no);
+/* Operators of a library that are wanted and not probed for being too many; 0 = none. */
+size_t prober__ops_refused(const struct prober *pr);
+/* Operators probed, in all libraries. */
+size_t prober__ops(const struct prober *pr);
 void prober__detach(struct prober *pr);
 const struct probed_file *prober__file(const struct prober *pr, size_t i); /* NULL at the end */
 size_t prober__attached(const struct prober *pr);

@@ -63,6 +63,7 @@ void prober__free(struct prober *pr)
 	attach__free(pr->attach);
 	for (i = 0; i < pr->n_files; i++)
 		file__free(pr->files[i]);
+	ops__free(pr);
 	free(pr->files);
 	free(pr);
 }
@@ -89,6 +90,9 @@ static int find_function(struct batch *b, const struct probe_def *d, struct prob
 		return err;
 	}
 	rep->how = "symbol";
+	*vaddr = 0;
+	if (d->kind == PROBE_OPS)
+		return 0; /* many, see prober_ops.c */
 	for (i = 0; i < MT_ARRAY_SIZE(d->symbol) && d->symbol[i]; i++) {
 		if (elf_image__symbol(b->img, d->symbol[i], vaddr, &size))
 			continue;

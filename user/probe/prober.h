@@ -25,6 +25,10 @@ struct prober {
 	struct site_info sites[MT_MAX_SITES];
 	unsigned int n_sites; /* site 0 is the lifecycle */
 	unsigned int n_pairs;
+	/* Operators, by number - 1, and how many of a library were too many. */
+	char **ops;
+	size_t n_ops, cap_ops, ops_refused;
+	unsigned int n_torches;
 };
 
 enum batch_what {
@@ -70,6 +74,16 @@ static inline unsigned int group_of(const struct probed_file *f, unsigned int fn
 /* plan.c: requests for one function at vaddr. 0 or -errno with rep->why. */
 int batch__plan(struct batch *b, const struct probe_def *d, struct probe_report *rep,
 		uint64_t vaddr);
+
+/* A site number with its configuration in the map; 0 = no more room, with b->site_why. */
+unsigned int batch__site(struct batch *b, const struct probe_def *d, const char *symbol,
+			 unsigned int pair, int sp_off, bool is_return);
+/* Attach a program there. 0 or -errno. */
+int batch__request(struct batch *b, const struct probe_def *d, const char *prog,
+		   enum attach_kind kind, uint64_t off, unsigned int site);
+/* prober_ops.c: requests for the operators of a library. 0 or -errno with rep->why. */
+int ops__plan(struct batch *b, const struct probe_def *d, struct probe_report *rep);
+void ops__free(struct prober *pr);
 
 /* prober.c: look up, plan and attach what the batch is about. */
 void batch__run(struct batch *b, int fd);

@@ -22,6 +22,7 @@
 #include "target/target.h"
 
 #include "acl.skel.h"
+#include "aten.skel.h"
 #include "hal.skel.h"
 #include "lifecycle.skel.h"
 #include "merged.skel.h"
@@ -48,6 +49,7 @@ static const struct {
 	{ "mstx", mstx_bpf__elf_bytes },
 	{ "pymark", pymark_bpf__elf_bytes },
 	{ "mindspore", mindspore_bpf__elf_bytes },
+	{ "aten", aten_bpf__elf_bytes },
 	{ "stacked", stacked_bpf__elf_bytes },
 	{ "stacked_awake", stacked_awake_bpf__elf_bytes },
 	{ "stacked_cpu", stacked_cpu_bpf__elf_bytes },
@@ -188,6 +190,18 @@ static bool matches(const char *pattern, const char *name)
 	return pattern[n] ? strncmp(pattern, name, n) == 0 : strcmp(pattern, name) == 0;
 }
 
+/* Programs that are loaded only when they are asked for, whether or not stacks are walked. */
+static const char *asked_group(const char *name)
+{
+	static const char *const groups[] = { "aten_*", "atens_*" };
+	size_t i;
+
+	for (i = 0; name && i < MT_ARRAY_SIZE(groups); i++)
+		if (matches(groups[i], name))
+			return groups[i];
+	return NULL;
+}
+
 /*
  * Programs that walk stacks take the verifier 50 ms each: those of functions that
  * few processes have are loaded when one is met. The group that is loaded with it.
@@ -198,6 +212,8 @@ static const char *rare_group(size_t layer, const char *name)
 					      "life_map" };
 	size_t i;
 
+	if (asked_group(name))
+		return asked_group(name);
 	for (i = 0; layer >= STACKED && i < MT_ARRAY_SIZE(groups); i++)
 		if (matches(groups[i], name))
 			return groups[i];
@@ -206,7 +222,8 @@ static const char *rare_group(size_t layer, const char *name)
 
 static int prepare(struct progs *p, struct bpf_object *obj, size_t layer, const char *only)
 {
-	uint32_t mode = is_whole(layer) && (!only || layer >= STACKED) ? ready_mode(p) : 0;
+	bool ready = is_whole(layer) && (!only || layer >= STACKED || asked_group(only));
+	uint32_t mode = ready ? ready_mode(p) : 0;
 	struct bpf_program *prog;
 	struct bpf_map *map;
 	int err;
@@ -244,6 +261,8 @@ static int prepare(struct progs *p, struct bpf_object *obj, size_t layer, const 
 		}
 		if (strcmp(name, "events") == 0)
 			bpf_map__set_max_entries(map, p->opts.ring_bytes);
+		if (strcmp(name, "ops") == 0 && p->opts.ops)
+			bpf_map__set_max_entries(map, MT_MAX_OPS);
 		if ((strcmp(name, "inflight") == 0 || strcmp(name, "guards") == 0) &&
 		    p->opts.inflight_max)
 			bpf_map__set_max_entries(map, p->opts.inflight_max);
@@ -496,7 +515,7 @@ static void load_lazy(struct progs *p, struct prog *wanted)
 			g->why = strdup(strerror(-err));
 		else
 			g->base = bpf_object__find_program_by_name(obj, g->name);
-		if (g->base && p->whole >= STACKED && ready_mode(p) &&
+		if (g->base && (p->whole >= STACKED || asked_group(g->name)) && ready_mode(p) &&
 		    bpf_program__type(g->base) == BPF_PROG_TYPE_KPROBE) {
 			g->ready = true;
 			g->attach_type = ready_type(p, g->name);

@@ -105,3 +105,14 @@ extern "C" __attribute__((visibility("default"))) void sim_cpu_tensor_free(void 
 	r.Delete(p);
 	c10::free_cpu(p);
 }
+
+/* Which keys the thread includes and excludes: operators are dispatched by it. */
+namespace c10 {
+namespace impl {
+struct PODLocalDispatchKeySet {
+	unsigned long included, excluded;
+};
+extern __attribute__((visibility("default"))) __thread PODLocalDispatchKeySet raw_local_dispatch_key_set;
+__thread PODLocalDispatchKeySet raw_local_dispatch_key_set;
+} // namespace impl
+} // namespace c10

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators of torch on the simulated libtorch_cpu: rows against what the program says that it called."""
+import re
+
+import harness
+
+DTYPES = {'torch.float16': 2, 'torch.float32': 4, 'torch.float64': 8, 'torch.int64': 8}
+
+
+def said(text):
+    """Lines of sim-ops, as rows() has them."""
+    return [x for x in text.splitlines() if x.split()[0] in ('START', 'END', 'READ', 'WRITE')]
+
+
+def rows(result):
+    out = []
+    for r in result.rows:
+        if r['type'] in ('ATEN_START', 'ATEN_END'):
+            out.append(r['type'][5:] + r['name'].replace('torch._ops.', ' '))
+        elif r['event'] == 'ACCESS':
+            shape = re.fullmatch(r'torch\.Size\((\[.*\])\)', r['attr']['shape'])[1]
+            out.append(f"{r['type']} {r['device']} {r['ptr']} {r['attr']['size']} {shape}")
+            assert int(r['attr']['size']) % DTYPES[r['attr']['dtype']] == 0, r
+    return out
+
+
+class Ops(harness.LiveTest):
+    def traced(self, *options, rounds=3, env=None):
+        p = self.start('ops', [harness.sim('sim-ops'), rounds])
+        p.until('READY', 'stderr')
+        rec = self.record('-p', p.pid, *options, env=env)
+        p.line()
+        p.until('DONE', 'stderr')
+        result = rec.stop()
+        p.line()
+        p.wait()
+        self.assertTrue(result.summary['accounting']['exact'])
+        self.assertEqual(result.summary['accounting']['lost'], 0, result.summary['losses'])
+        return result, p.stdout()
+
+    def test_all(self):
+        result, text = self.traced('--ops', '--level=0', '--events=launch,access')
+        want = said(text)
+        self.assertGreater(len(want), 150)
+        self.assertEqual(rows(result), want)
+        self.assertEqual(text.count('THROWN'), 3)
+        self.assertIn('THROWN', text)
+        ids = {}
+        for r in result.rows:
+            if r['event'] == 'ACCESS':
+                self.assertEqual(r['attr']['type'], 'PTA')
+                # one number an address, though no block is known
+                self.assertEqual(ids.setdefault(r['ptr'], r['attr']['allocation_id']), r['attr']['allocation_id'])
+        self.assertGreater(len(set(ids.values())), 5)
+
+    def test_only_starts_and_ends(self):
+        result, text = self.traced('--ops', '--level=0', '--events=launch')
+        self.assertEqual(rows(result), [x for x in said(text) if x.startswith(('START', 'END'))])
+
+    def test_only_accesses(self):
+        result, text = self.traced('--level=0', '--events=access')
+        self.assertEqual(rows(result), [x for x in said(text) if x.startswith(('READ', 'WRITE'))])
+
+    def test_chosen(self):
+        result, text = self.traced(r'--ops=^aten\.(sort|cat)\.', '--level=0', '--events=launch')
+        self.assertEqual(rows(result), [x for x in said(text) if re.match(r'(START|END) aten\.(sort|cat)\.', x)])
+
+    def test_not_asked(self):
+        result, _ = self.traced('--level=0', '--events=alloc,launch')
+        self.assertEqual(rows(result), [])
+        self.assertFalse([f for f in result.summary['files_probed'] if 'libtorch_cpu' in f['path']])
+
+    def test_one_by_one(self):
+        """Kernels without uprobe_multi: a chosen few, each a perf uprobe, with and without cookies."""
+        result, text = self.traced('--ops=.', '--level=0', '--events=launch,access',
+                                   env={'MEMTAP_DISABLE': 'multi,session'})
+        self.assertEqual(rows(result), said(text))
+        # Here each site has a program of its own, which is verified (before 5.15 it is a stub).
+        result, text = self.traced(r'--ops=\.(cat|add_|sort)\.', '--level=0', '--events=launch',
+                                   env={'MEMTAP_DISABLE': 'multi,session,cookie'})
+        self.assertEqual(rows(result), [x for x in said(text) if re.match(r'(START|END) aten\.(cat|add_|sort)\.', x)])
+
+    def test_too_many(self):
+        """Without uprobe_multi not all of them: refused, and why."""
+        for options in (['--ops'], ['--events=access']):
+            r = self.run_memtap('record', '-o', self.path('out'), *options, '-a', '-d', '1',
+                                env={'MEMTAP_DISABLE': 'multi,session'})
+            self.assertEqual(r.returncode, 1, r.stderr)
+            self.assertIn('no uprobe_multi (6.6), without which at most 200 can be probed', r.stderr)
+            self.assertIn('--ops=REGEX', r.stderr)
+
+    def test_bad_options(self):
+        for option, word in (('--ops=(', 'no extended regular expression'), ('--ops=', 'not valid'),
+                             ('--ops --level=1', 'no row of an operator is asked for'),
+                             ('--events=access --level=1', 'add 0 to --level')):
+            r = self.run_memtap('record', '-o', self.path('out'), *option.split(), '-a')
+            self.assertEqual(r.returncode, 2, r.stderr)
+            self.assertIn(word, r.stderr)
