@@ -11,7 +11,20 @@ static __always_inline int from_python(struct probe *p)
 	return 1;
 }
 
-/* arg[0] = message, arg[1] = stream, arg[2] = domain */
+/* Launches that come behind a start are wanted before memtap has heard of it. */
+static __always_inline void count_start(__u64 what)
+{
+	__u32 zero = 0;
+	__u64 *n;
+
+	if ((__u32)what != MT_ASK_START)
+		return;
+	n = bpf_map_lookup_elem(&starts, &zero);
+	if (n)
+		__sync_fetch_and_add(n, 1);
+}
+
+/* arg[0] = message, arg[1] = stream, arg[2] = domain; of memtap_mark(): text, value, what */
 SEC("uprobe")
 int mstx_mark(struct pt_regs *ctx)
 {
@@ -26,6 +39,8 @@ int mstx_mark(struct pt_regs *ctx)
 	if (p.site->arg[2] >= 0)
 		f.a[1] = ctx_arg(ctx, p.site->arg[2], p.sp);
 	f.a[2] = MT_MSTX_LIB;
+	if (p.site->fn == MT_FN_ASK)
+		count_start(f.a[1]);
 	EMIT_CALL_TEXT(mt_call_msg, &p, p.now, &f, 0, ctx_arg(ctx, p.site->arg[0], p.sp));
 	return 0;
 }

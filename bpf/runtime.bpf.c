@@ -63,7 +63,7 @@ static __always_inline int rt_launch_enter(struct pt_regs *ctx)
 	struct mt_inflight f = {};
 	struct probe p;
 
-	if (!probe__start(&p, ctx))
+	if (!probe__start(&p, ctx) || probe__paused(&p))
 		return 0;
 	if (!guard__only(&p, MT_GUARD_LAUNCH))
 		return 0;

@@ -105,7 +105,7 @@ if command -v shellcheck >/dev/null; then
 else
 	skip "shellcheck" "not installed"
 fi
-if LC_ALL=C.UTF-8 man --warnings -E UTF-8 -l -Tutf8 -Z man/*.8 2>&1 >/dev/null | grep .; then
+if LC_ALL=C.UTF-8 man --warnings -E UTF-8 -l -Tutf8 -Z man/*.[78] 2>&1 >/dev/null | grep .; then
 	bad "man pages"
 else
 	ok "man pages"

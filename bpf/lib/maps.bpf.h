@@ -35,6 +35,14 @@ struct {
 	__type(value, struct mt_site);
 } sites SEC(".maps");
 
+/* Requests for a start that processes have made (MT_ASK_START): see cfg.pause_at. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} starts SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 32768);

@@ -161,6 +161,18 @@ static __always_inline int probe__start(struct probe *p, struct pt_regs *ctx)
 	return probe__start_ret(p, ctx, 0);
 }
 
+/* Is nothing collected, of no process? */
+static __always_inline int probe__paused(struct probe *p)
+{
+	__u32 zero = 0;
+	__u64 *n;
+
+	if (!p->cfg->pause_at)
+		return 0;
+	n = bpf_map_lookup_elem(&starts, &zero);
+	return n && *n + 1 == p->cfg->pause_at;
+}
+
 #define stat_inc(p, field) __sync_fetch_and_add(&(p)->stat->field, 1)
 
 #endif

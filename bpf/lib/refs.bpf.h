@@ -224,6 +224,8 @@ static __always_inline void refs__walk(struct probe *p, struct pt_regs *ctx, str
 	struct mt_uw *u;
 
 	r->c = r->py = 0;
+	if (probe__paused(p))
+		return;
 	u = p->cfg->stacks & MT_STACKS_C ? stack__place() : 0;
 	if (u) {
 		refs__hdr(p, &u->rec.h);

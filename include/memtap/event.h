@@ -129,6 +129,9 @@ enum mt_fn {
 	/* Operators of torch: a0 = number of the operator; their tensors: struct mt_access */
 	MT_FN_ATEN_START,
 	MT_FN_ATEN_END,
+	/* A request of the process itself (libmemtap_marks.so): a0 = its value, a1 = enum
+	 * mt_ask; text */
+	MT_FN_ASK,
 	MT_FN_MAX
 };
 
@@ -139,6 +142,24 @@ enum mt_name {
 	MT_NAME_STUB = 2,   /* host stub address */
 	MT_NAME_PROGRAM = 3,/* program handle + tiling key; text as for HANDLE */
 	MT_NAME_STRING = 4, /* text passed by the caller */
+};
+
+/*
+ * What a process asks for, or who controls memtap from outside. First argument of
+ * memtap_mark(), so the numbers are an interface: include/memtap/marks.h has them too.
+ */
+enum mt_ask {
+	MT_ASK_NONE = 0,
+	MT_ASK_START = 1,    /* rows from here on; text = "FREE,TOTAL" bytes of the device, or empty */
+	MT_ASK_STOP = 2,
+	MT_ASK_STEP = 3,     /* a step begins */
+	MT_ASK_ENTER = 4,    /* what this thread allocates from here on has the owner `text` */
+	MT_ASK_LEAVE = 5,    /* no longer */
+	MT_ASK_LABEL = 6,    /* the block at the address `value` has the owner `text`, too */
+	MT_ASK_CONFIG = 7,   /* text = "--level=…": of what is traced, only this */
+	MT_ASK_SNAPSHOT = 8, /* value = device; text = six numbers and a name */
+	MT_ASK_MARK = 9,     /* as a mark of mstx */
+	MT_ASK_MAX
 };
 
 enum mt_mstx_src { MT_MSTX_LIB = 0, MT_MSTX_PY = 1 };
@@ -380,6 +401,11 @@ struct mt_cfg {
 	__u32 stack_bytes;  /* copied of a stack whose walk is cut; 0: none is */
 	__u64 copy_rate;    /* bytes of copies a second of a process, and half of those of all */
 	__u64 stack_seed[2]; /* what hashes of stacks begin with */
+	/*
+	 * Nothing is collected: launches and stacks are not wanted, while the map `starts` holds
+	 * one less than this. 0: all is.
+	 */
+	__u64 pause_at;
 };
 
 #define MT_STACKS_C  0x1

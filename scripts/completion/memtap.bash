@@ -12,12 +12,24 @@ _memtap_files()
 	fi
 }
 
+# Options and a PID, then a request.
+_memtap_ctl()
+{
+	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} words=$1
+	if [[ $prev =~ ^[0-9]+$ ]]; then
+		words='start stop step mark snapshot flush status'
+	elif [[ $cur != -* ]]; then
+		words=$(ps -eo pid= 2>/dev/null)
+	fi
+	mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
+}
+
 _memtap()
 {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} cmd=${COMP_WORDS[1]}
 	COMPREPLY=()
 	if [ "$COMP_CWORD" = 1 ]; then
-		mapfile -t COMPREPLY < <(compgen -W 'record probes check recover leaks gap inefficient watch decompose compare cut msleaks --help --version' -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W 'record probes check ctl recover leaks gap inefficient watch decompose compare cut msleaks --help --version' -- "$cur")
 		return
 	fi
 	case $prev in
@@ -38,7 +50,7 @@ _memtap()
 	--steps) mapfile -t COMPREPLY < <(compgen -W '1 2 1,2' -- "$cur"); return ;;
 	--analysis) mapfile -t COMPREPLY < <(compgen -W 'leaks decompose inefficient none' -- "$cur"); return ;;
 	--owners) mapfile -t COMPREPLY < <(compgen -W 'objects none' -- "$cur"); return ;;
-	--collect-mode) mapfile -t COMPREPLY < <(compgen -W 'full' -- "$cur"); return ;;
+	--collect-mode) mapfile -t COMPREPLY < <(compgen -W 'full custom' -- "$cur"); return ;;
 	--log-level) mapfile -t COMPREPLY < <(compgen -W 'debug info warn error' -- "$cur"); return ;;
 	--device) mapfile -t COMPREPLY < <(compgen -W 'npu npu:0 cpu' -- "$cur"); return ;;
 	esac
@@ -54,6 +66,7 @@ _memtap()
 		fi
 		;;
 	check) mapfile -t COMPREPLY < <(compgen -W '-J --json -h --help' -- "$cur") ;;
+	ctl) _memtap_ctl '-J --json -h --help' ;;
 	recover) mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
 	leaks) _memtap_files '--freed --hal --marks= --start-index= --stacks --strict -h --help' ;;
 	gap) _memtap_files '--strict -h --help' ;;

@@ -11,8 +11,10 @@ import test_inefficient
 import test_leaks
 import test_manual
 import test_msleaks
+import test_python
 import test_watch
 from harness import Tests
 
 sys.exit(Tests(sys.argv[1], sys.argv[2:]).run([test_leaks, test_compare, test_inefficient, test_decompose, test_cut,
-                                               test_forms, test_manual, test_msleaks, test_watch]))
+                                               test_forms, test_manual, test_msleaks, test_python,
+                                               test_watch]))

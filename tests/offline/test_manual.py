@@ -5,7 +5,7 @@ import re
 
 from harness import HERE, TOP
 
-COMMANDS = ('leaks', 'gap', 'inefficient', 'watch', 'decompose', 'compare', 'cut', 'msleaks')
+COMMANDS = ('ctl', 'leaks', 'gap', 'inefficient', 'watch', 'decompose', 'compare', 'cut', 'msleaks')
 
 
 def text_of(page):

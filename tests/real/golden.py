@@ -115,10 +115,11 @@ def first(ours, theirs):
             f'the vendor {theirs[at:at + 1]}')
 
 
-def compare(ours, theirs, drop=(), without=()):
+def compare(ours, theirs, drop=(), without=(), unordered=UNORDERED):
     """{class: what differs}, empty if nothing does; `order`: that of all rows but kernels'.
 
-    drop: attributes, without: classes "EVENT/TYPE", that differ on purpose.
+    drop: attributes, without: classes "EVENT/TYPE", that differ on purpose; unordered: types that are no part of
+    the order.
     """
     sides = []
     for rows in (ours, theirs):
@@ -135,7 +136,7 @@ def compare(ours, theirs, drop=(), without=()):
                 of[key] = sorted(r[:6] + (tuple(x for x in r[7] if x[0] != 'allocation_id'),) for r in of[key])
         if classes[0][key] != classes[1][key]:
             differs[key] = first(classes[0][key], classes[1][key])
-    order = [[r for r in side if r[1] not in UNORDERED] for side in sides]
+    order = [[r for r in side if r[1] not in unordered] for side in sides]
     if not differs and order[0] != order[1]:
         differs['order'] = first(*order)
     return differs

@@ -338,6 +338,18 @@ Test(decode, mstx)
 	cr_expect_eq(e.flags, EVF_PY);
 }
 
+Test(decode, asks)
+{
+	/* The upper half of the register of an `unsigned int` is anything. */
+	struct mt_call c = call_of(MT_FN_ASK, 0x7700000000000077, 0xdead00000000 | MT_ASK_LABEL, MT_MSTX_LIB, 0);
+	struct event e = decoded(&c);
+
+	cr_expect_eq(e.kind, EV_ASK);
+	cr_expect_eq(e.key, MT_ASK_LABEL);
+	cr_expect_eq(e.addr, 0x7700000000000077);
+	cr_expect_eq(e.size, 0);
+}
+
 Test(decode, pools)
 {
 	struct mt_call c = call_of(MT_FN_PTA_ALLOC, 0x1000, 1024, 3, 512);

@@ -157,3 +157,37 @@ Test(drain, hands_out_stacks_at_once_and_in_order)
 	cr_expect(times[0] <= times[1] && times[1] <= times[2]);
 	drain__free(d);
 }
+
+static unsigned int ends;
+
+static void on_range_ended(void *ctx, uint32_t tgid)
+{
+	cr_expect_eq(tgid, 7);
+	ends++;
+}
+
+static void put_call(struct drain *d, unsigned int fn, uint64_t what)
+{
+	struct mt_call c = { .h = { .size = sizeof(c), .type = MT_REC_CALL, .fn = (uint16_t)fn, .tgid = 7,
+				    .time = clock__boot() },
+			     .a = { 0, what } };
+
+	take(d, &c, sizeof(c), false);
+}
+
+/* A range that ends, and a step that is asked for; nothing else that is asked. */
+Test(drain, tells_ends_of_steps)
+{
+	struct drain *d = still();
+	struct mt_hdr cut = { .size = sizeof(cut), .type = MT_REC_CALL, .fn = MT_FN_MSTX_END, .time = clock__boot() };
+
+	d->opts.range_ended = on_range_ended;
+	put_call(d, MT_FN_MSTX_END, 0);
+	put_call(d, MT_FN_ASK, MT_ASK_STEP | 0xdead00000000);
+	cr_expect_eq(ends, 2);
+	put_call(d, MT_FN_ASK, MT_ASK_START);
+	put_call(d, MT_FN_MSTX_START, 0);
+	take(d, &cut, sizeof(cut), false);
+	cr_expect_eq(ends, 2);
+	drain__free(d);
+}

@@ -52,6 +52,51 @@ Test(dump_csv, golden_rows)
 	expect_text(got, golden);
 }
 
+/* data/msleaks/real/now_snapshot and now_deferred; what nobody knows is no number. */
+Test(dump_csv, snapshots)
+{
+	struct row rows[] = {
+		{ .id = 5,
+		  .event = ROW_SNAPSHOT,
+		  .type = ROW_SNAP,
+		  .name = "Memory Snapshot",
+		  .name_len = 15,
+		  .time = 9,
+		  .pid = 7,
+		  .tid = 7,
+		  .attrs = ATTR_SNAPSHOT,
+		  .snapshot = { 25165824, 25165824, 20976128, 20976128, 68719476736, 68694310912 } },
+		{ .id = 6,
+		  .event = ROW_SNAPSHOT,
+		  .type = ROW_SNAP,
+		  .name = "=1+1",
+		  .name_len = 4,
+		  .time = 9,
+		  .pid = 7,
+		  .tid = 7,
+		  .attrs = ATTR_SNAPSHOT,
+		  .snapshot = { 0, -1, 0, -1, -1, -1 } },
+		{ .id = 7,
+		  .event = ROW_SYSTEM,
+		  .type = ROW_START_TRACE,
+		  .time = 9,
+		  .pid = 7,
+		  .tid = 7,
+		  .device = DEV_NA,
+		  .attrs = ATTR_FREE_TOTAL,
+		  .snapshot = { .free = 68717379584, .total = 68719476736 } },
+	};
+	char *got = csv_of(VENDOR, rows, MT_ARRAY_SIZE(rows));
+
+	expect_text(strchr(got, '\n') + 1,
+		    "5,SNAPSHOT,SNAPSHOT,Memory Snapshot,9,7,7,0,N/A,\"{reserved:25165824,max_reserved:25165824,"
+		    "allocated:20976128,max_allocated:20976128,total:68719476736,free:68694310912,"
+		    "device_rate:0.036621,reserved_rate:83.351644}\",,\n"
+		    "6,SNAPSHOT,SNAPSHOT,'=1+1,9,7,7,0,N/A,\"{reserved:0,max_reserved:N/A,allocated:0,"
+		    "max_allocated:N/A,total:N/A,free:N/A,device_rate:N/A,reserved_rate:N/A}\",,\n"
+		    "7,SYSTEM,START_TRACE,N/A,9,7,7,N/A,N/A,\"{free:68717379584,total:68719476736}\",,\n");
+}
+
 Test(dump_csv, attributes_in_order)
 {
 	struct row rows[] = {

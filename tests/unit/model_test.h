@@ -51,13 +51,33 @@ static void on_ended(void *ctx, uint32_t tgid)
 	n_ended++;
 }
 
+static char labels[8][200]; /* that blocks were given, one a line: TYPE ADDR LABEL */
+static size_t n_labels;
+
+static void on_label(void *ctx, uint32_t tgid, enum row_type type, uint64_t addr, const char *label)
+{
+	(void)ctx;
+	cr_assert_lt(n_labels, MT_ARRAY_SIZE(labels));
+	snprintf(labels[n_labels++], sizeof(labels[0]), "%s %llx %s", row_type__name(type), (unsigned long long)addr,
+		 label);
+}
+
+/* Any text: no events of memory. */
+static void on_config(void *ctx, uint32_t tgid, const char *text, size_t len, struct model_wants *w)
+{
+	(void)ctx, (void)text;
+	cr_assert(tgid && len);
+	w->events &= ~EVENTS_ALLOC;
+}
+
 static void begin_opts(struct model_opts o)
 {
-	struct model_ops ops = { on_row, on_describe, on_ended };
+	struct model_ops ops = { .row = on_row, .describe = on_describe, .ended = on_ended, .label = on_label,
+				 .config = on_config };
 
 	m = model__new(&o, &ops, NULL);
 	cr_assert(m);
-	n_rows = n_ended = 0;
+	n_rows = n_ended = n_labels = 0;
 }
 
 #define ALL_OPTS \

@@ -71,6 +71,71 @@ Test(order, ends_of_lives)
 	cr_expect_str_eq(ids, "1 4 7 8 5 10 11 9 3 2 12 13 14 6 ", "%s", ids);
 }
 
+/* V-now goes on with its blocks over a stop (data/msleaks/real/now_deferred). */
+Test(order, newer_goes_on)
+{
+	struct row rows[] = {
+		block_row(ROW_MALLOC, ROW_PTA, 1, 5, 100), plain_row(ROW_STOP_TRACE, 2, 5),
+		plain_row(ROW_START_TRACE, 3, 5), block_row(ROW_FREE, ROW_PTA, 4, 5, 100),
+	};
+	struct out_opts opts = { .order = OUT_ORDER_BLOCK, .newer = true };
+	char *d = tmp_dir();
+
+	opts.dir = d;
+	cr_assert(!write_rows(opts, rows, MT_ARRAY_SIZE(rows)));
+	cr_expect_str_eq(ids_of(read_found(d, "dump", "memscope_dump_", ".csv")), "2 3 1 4 ");
+	rm_dir(d);
+}
+
+/* Owners that a block gets while its rows wait stand in its MALLOC row. */
+Test(order, labels)
+{
+	struct row rows[] = { block_row(ROW_MALLOC, ROW_PTA, 1, 5, 100),
+			      block_row(ROW_MALLOC, ROW_PTA, 2, 5, 200),
+			      block_row(ROW_FREE, ROW_PTA, 3, 5, 100) };
+	const struct out_owner found = { .pid = 5, .type = ROW_PTA, .ptr = 200, .owner = "PTA@model@weight", .confidence = 1 };
+	struct out_opts opts = { .order = OUT_ORDER_BLOCK };
+	char *d = tmp_dir(), *csv, *line;
+	struct out *o;
+	int i;
+
+	opts.dir = d;
+	rows[1].attrs |= ATTR_OWNER;
+	rows[1].owner = "PTA@a";
+	cr_assert(!out__open(&opts, &o));
+	cr_expect_eq(out__label(o, 5, ROW_PTA, 100, "early"), -ENOENT);
+	cr_assert(!out__row(o, &rows[0]) && !out__row(o, &rows[1]));
+	cr_expect_eq(out__waiting(o), 2);
+	cr_expect_eq(out__label(o, 5, ROW_PTA, 100, "x"), 0);
+	cr_assert(!out__flush(o)); /* the journal has the row without */
+	cr_expect_eq(out__label(o, 5, ROW_PTA, 100, "y"), 0);
+	cr_expect_eq(out__label(o, 5, ROW_PTA, 200, "b"), 0);
+	cr_expect_eq(out__label(o, 5, ROW_HAL, 100, "of another pool"), -ENOENT);
+	cr_expect_eq(out__label(o, 6, ROW_PTA, 100, "of another process"), -ENOENT);
+	for (i = 0; i < 1000 && !out__label(o, 5, ROW_PTA, 200, "no end of labels"); i++)
+		;
+	cr_expect_lt(i, 100);
+	/* What its tensor is found to be takes the place of the pool alone. */
+	cr_assert(!out__owner(o, &found));
+	cr_assert(!out__row(o, &rows[2]));
+	cr_expect_eq(out__label(o, 5, ROW_PTA, 100, "late"), -ENOENT);
+	cr_assert(!out__close(o));
+	csv = read_found(d, "dump", "leaks_dump_", ".csv");
+	line = strstr(csv, "\n1,MALLOC");
+	cr_assert(line);
+	cr_expect(strstr(line, "owner:@x@y}\",") == strstr(line, "owner:"), "%s", line);
+	cr_expect(strstr(csv, "owner:PTA@model@weight@a@b@no end of labels"), "%s", csv);
+	rm_dir(d);
+	/* In the order of time the row is written already. */
+	opts.order = OUT_ORDER_TIME;
+	opts.dir = d = tmp_dir();
+	cr_assert(!out__open(&opts, &o));
+	cr_assert(!out__row(o, &rows[0]));
+	cr_expect_eq(out__label(o, 5, ROW_PTA, 100, "x"), -ENOTSUP);
+	cr_assert(!out__close(o));
+	rm_dir(d);
+}
+
 Test(order, process_end)
 {
 	struct out_opts opts = { .order = OUT_ORDER_BLOCK };
@@ -183,6 +248,7 @@ Test(order, codec)
 	in.phys_device = INT32_MIN;
 	in.lost_count = UINT64_MAX;
 	in.lost_library = "/l";
+	in.snapshot = (struct snapshot){ 1, -1, INT64_MAX, 4, 5, 6 };
 	cr_assert(!row__encode(&sb, &in));
 	n = row__decode((uint8_t *)sb.data, sb.len, &out);
 	cr_assert_eq((size_t)n, sb.len);
@@ -194,6 +260,7 @@ Test(order, codec)
 	cr_expect(!memcmp(out.name, in.name, 5));
 	cr_expect_str_eq(out.owner, "o");
 	cr_expect_null(out.note);
+	cr_expect(!memcmp(&out.snapshot, &in.snapshot, sizeof(in.snapshot)));
 	cr_expect_eq(out.lost_count, UINT64_MAX);
 	cr_expect_str_eq(out.lost_library, "/l");
 	/* Cut anywhere or with any byte changed: an error or a row, no crash. */

@@ -129,6 +129,11 @@ static void from_call(const struct mt_call *c, struct event *e)
 		e->kind = c->h.fn == MT_FN_ATEN_START ? EV_OP_START : EV_OP_END;
 		e->key = c->a[0];
 		break;
+	case MT_FN_ASK:
+		e->kind = EV_ASK;
+		e->key = (uint32_t)c->a[1];
+		e->size = 0;
+		break;
 	case MT_FN_MS_ALLOC:
 	case MT_FN_MS_FREE:
 	case MT_FN_MS_KEEP:

@@ -111,6 +111,16 @@ static bool is_stack(unsigned int type)
 	return type >= MT_REC_STACK && type <= MT_REC_COPY_PIECE;
 }
 
+/* Perhaps: a range of mstx ends, or a step that the process asks for begins. */
+static bool ends_step(const struct mt_hdr *h)
+{
+	const struct mt_call *c = (const struct mt_call *)h;
+
+	if (h->type != MT_REC_CALL || h->size < sizeof(*c))
+		return false;
+	return h->fn == MT_FN_MSTX_END || (h->fn == MT_FN_ASK && (uint32_t)c->a[1] == MT_ASK_STEP);
+}
+
 /* With the lock held. */
 static int take(struct drain *d, void *data, size_t size, bool life)
 {
@@ -139,7 +149,7 @@ static int take(struct drain *d, void *data, size_t size, bool life)
 		d->st.stacks_lost++;
 	if (stack)
 		return ++d->in_batch % BATCH ? 0 : -EAGAIN;
-	if (d->opts.range_ended && h->type == MT_REC_CALL && h->fn == MT_FN_MSTX_END)
+	if (d->opts.range_ended && ends_step(h))
 		d->opts.range_ended(d->opts.ctx, h->tgid);
 	no = h->time / SLICE_NS;
 	if (no < d->next) {

@@ -20,6 +20,7 @@ int cmd_recover(int argc, char **argv);
 int cmd_leaks(int argc, char **argv);
 int cmd_gap(int argc, char **argv);
 int cmd_inefficient(int argc, char **argv);
+int cmd_ctl(int argc, char **argv);
 int cmd_watch(int argc, char **argv);
 int cmd_cut(int argc, char **argv);
 int cmd_decompose(int argc, char **argv);

@@ -20,6 +20,7 @@ static const struct {
 	{ "probes", cmd_probes,
 	  "list the probes of a process or a library: found, site, cost, why not" },
 	{ "check", cmd_check, "tell what this kernel and these rights allow" },
+	{ "ctl", cmd_ctl, "control a recording that runs: start, stop, mark, snapshot, flush" },
 	{ "recover", cmd_recover, "finish the files of a run that was killed" },
 	{ "leaks", cmd_leaks,
 	  "what a dump shows as leaked: between steps, at the end, between marks" },

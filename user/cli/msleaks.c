@@ -181,11 +181,6 @@ static int refuse_unserved(const struct msleaks_opts *o)
 		       "process; leave it out, or use the vendor's tool for it");
 		return -EINVAL;
 	}
-	if (o->custom) {
-		pr_err("--collect-mode: start and stop by the program (custom, deferred) are not "
-		       "traced yet; record all (full) and cut the window out with memtap cut");
-		return -EINVAL;
-	}
 	return 0;
 }
 
@@ -260,6 +255,7 @@ static void to_session(struct record_opts *r, const struct msleaks_opts *o)
 	r->cpu = o->cpu;
 	memcpy(r->steps, o->steps, sizeof(r->steps));
 	r->n_steps = o->n_steps;
+	r->paused = o->custom;
 	r->stacks.c = o->stack_c;
 	r->stacks.python = o->stack_python;
 	r->stacks.c_depth = o->c_depth;

@@ -166,6 +166,8 @@ static void on_record(void *ctx, const void *rec, size_t size, bool late)
 	e.flags |= how.flags;
 	if (late)
 		e.flags |= EVF_LATE;
+	else /* what was asked for before it */
+		control__due(s, e.time);
 	if (!name_op(s, &e)) {
 		session__undecodable(s, rec, false);
 		return;
@@ -179,5 +181,6 @@ void session__deliver(struct session *s, bool final)
 {
 	callstack__early(s);
 	drain__deliver(s->drain, final, on_record, s);
+	control__due(s, final ? UINT64_MAX : drain__handed_out(s->drain));
 	owners__upto(s, final ? UINT64_MAX : drain__handed_out(s->drain));
 }

@@ -54,7 +54,9 @@ static void help(FILE *f)
 	      "\n"
 	      "Other:\n"
 	      "      --analysis LIST     of leaks, decompose, inefficient: print them at the end\n"
-	      "      --collect-mode full the vendor's default; its other mode is not traced yet\n"
+	      "      --collect-mode full|custom  from the attach on, or from a start by the "
+	      "program "
+	      "or memtap ctl (full)\n"
 	      "      --log-level LEVEL   debug, info, warn or error (info)\n"
 	      "      --ring-size SIZE    buffer between kernel and memtap, K, M, G (64M)\n"
 	      "      --strict            exit with 3 if anything was lost\n"
@@ -198,17 +200,9 @@ static int read_log_level(const char *word)
 }
 
 /* Options of the vendor's that mean nothing on a process that runs, or that nobody can serve. */
-static int not_here(int opt, const char *arg)
+static int not_here(int opt)
 {
-	if (opt == OPT_MODE) {
-		if (!strcmp(arg, "full") || !strcmp(arg, "immediate"))
-			return 0;
-		if (strcmp(arg, "custom") != 0 && strcmp(arg, "deferred") != 0)
-			return -EINVAL;
-		pr_err("--collect-mode=%s: start and stop by the program are not traced yet; "
-		       "record all and cut the window out with memtap cut",
-		       arg);
-	} else if (opt == OPT_WATCH) {
+	if (opt == OPT_WATCH) {
 		pr_err("--watch: contents of device memory cannot be read from outside the "
 		       "process; memtap leaks and memtap inefficient tell when a block was made "
 		       "and freed");
@@ -280,10 +274,11 @@ static int one_option(struct record_opts *o, int opt, char *arg)
 	case OPT_LOG:
 		return read_log_level(arg);
 	case OPT_MODE:
+		return asked__mode(arg, &o->paused);
 	case OPT_WATCH:
 	case OPT_COMPARE:
 	case OPT_INPUT:
-		return not_here(opt, arg);
+		return not_here(opt);
 	case OPT_STACK:
 		return callstack__option(&o->stacks, arg);
 	case OPT_LINES:
@@ -364,7 +359,7 @@ static const char *option_values(int opt)
 	case OPT_LOG:
 		return "debug, info, warn or error";
 	case OPT_MODE:
-		return "full";
+		return "full (immediate) or custom (deferred)";
 	case OPT_STACK:
 		return "c or mixed, python, or two of them, separated by a comma, each with "
 		       ":DEPTH from 1 to 1000 or without";

@@ -110,7 +110,7 @@ static int setup(struct session *s)
 				 .early = po.stacks,
 				 .range_ended = s->opts.objects ? owners__range_ended : NULL,
 				 .ctx = s };
-	struct model_ops ops = { on_row, on_describe, on_ended };
+	struct model_ops ops = { on_row, on_describe, on_ended, asked__label, asked__config };
 	struct out_opts oo = { .dir = s->opts.dir,
 			       .vendor = s->opts.vendor,
 			       .newer = s->opts.newer,
@@ -131,6 +131,7 @@ static int setup(struct session *s)
 				 .npus = s->opts.npus,
 				 .npu_slots = s->opts.npu_slots,
 				 .cpu = s->opts.cpu,
+				 .paused = s->opts.paused,
 				 .stacks = po.stacks,
 				 .boot_to_real = s->boot_to_real };
 	const char *env = getenv("MEMTAP_INFLIGHT_MAX"), *bad;
@@ -319,7 +320,9 @@ static void tick(struct session *s)
 {
 	static uint64_t flushed, drawn, losses, alive;
 
+	control__tick(s);
 	session__deliver(s, false);
+	asked__tick(s);
 	later__tick(s);
 	if (every(&losses, LOSSES_MS))
 		session__losses(s);
@@ -420,6 +423,7 @@ static void finish(struct session *s)
 	/* What programs that were running at the stop still wrote. */
 	drain__stop(s->drain);
 	session__deliver(s, true);
+	control__close(s);
 	s->detached = true;
 	session__losses(s);
 	model__stop(s->model, s->t_stop);
@@ -450,6 +454,7 @@ int session__run(struct session *s)
 		err = ep < 0 ? ep : 0;
 	}
 	if (!err && !s->early) {
+		control__open(s);
 		report_attached(s);
 		err = session__meet_targets(s);
 		if (!err && prober__attached(s->prober) == 0 && !s->watch) {
@@ -477,6 +482,7 @@ int session__run(struct session *s)
 		pr_err("record: %s", strerror(-err));
 	if (!ran)
 		session__end_child(s);
+	control__close(s);
 	mapwatch__close(s->watch);
 	stacks__free(s->stacks);
 	owners__free(s);

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "base/base.h"
+#include "cli/control.h"
 #include "capture/capture.h"
 #include "cli/ops.h"
 #include "model/model.h"
@@ -53,6 +54,7 @@ struct record_opts {
 	enum out_timeline timeline;
 	/* The front end: as in struct model_opts. */
 	bool vendor, newer, owners, oom;
+	bool paused; /* rows from a start on: --collect-mode */
 	unsigned int oom_top; /* blocks in each list behind an allocation that failed, 0: none */
 	uint64_t steps[MODEL_MAX_STEPS];
 	unsigned int n_steps;
@@ -161,6 +163,8 @@ struct session {
 	uint64_t stacks_bad; /* records that were none */
 
 	struct owners *owners; /* owners.c; NULL: they are not read */
+	struct control *control; /* control.c; NULL: nobody can ask */
+	uint64_t labels_lost; /* of blocks whose rows were written, or that take no more */
 
 	int write_err;
 	int signals; /* descriptor that SIGINT and its like are read from */
@@ -306,6 +310,17 @@ struct cJSON;
 void callstack__json(struct session *s, struct cJSON *top);
 /* Fills the cells of a row; ctx: the session. */
 void callstack__cells(void *ctx, struct row *r);
+
+/* asked.c: what programs ask for. */
+/* A word of --collect-mode: 0 or -EINVAL. */
+int asked__mode(const char *word, bool *paused);
+/* As in struct model_ops; ctx: the session. */
+void asked__label(void *ctx, uint32_t tgid, enum row_type type, uint64_t addr, const char *label);
+void asked__config(void *ctx, uint32_t tgid, const char *text, size_t len,
+		   struct model_wants *wants);
+/* While nothing is collected probes may do less; at once no longer. */
+void asked__tick(struct session *s);
+void asked__resume(struct session *s);
 
 /* status.c */
 void status__draw(struct session *s);

@@ -339,6 +339,12 @@ void session__summary(struct session *s)
 			"  range starts not remembered, too many ranges are open: %" PRIu64
 			"; their ends have no start\n",
 			c.ranges_over);
+	if (c.labels_over + s->labels_lost)
+		fprintf(f,
+			"  labels of owners not kept, too many of them or of no block whose row "
+			"waits: "
+			"%" PRIu64 "\n",
+			c.labels_over + s->labels_lost);
 	print_losses(s, f);
 	if (s->life_lost)
 		fprintf(f, "  lifecycle events lost: %" PRIu64 " of %" PRIu64 "\n", s->life_lost,

@@ -4,6 +4,7 @@
 
 #include <bpf/bpf.h>
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -228,8 +229,8 @@ int session__spawn(struct session *s)
 		return err;
 	}
 	if (!pid) {
+		char c, dir[PATH_MAX];
 		sigset_t none;
-		char c;
 
 		close(p[1]);
 		if (read(p[0], &c, 1) != 1)
@@ -240,6 +241,9 @@ int session__spawn(struct session *s)
 		signal(SIGXFSZ, SIG_DFL);
 		sigemptyset(&none);
 		sigprocmask(SIG_SETMASK, &none, NULL);
+		/* Where the module msleaks puts what it writes itself. */
+		if (realpath(s->opts.dir, dir))
+			setenv("MEMTAP_OUTPUT", dir, 1);
 		execvp(s->opts.cmd[0], s->opts.cmd);
 		err = errno;
 		if (write(p[0], &err, sizeof(err)) < 0)

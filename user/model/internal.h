@@ -19,6 +19,9 @@ struct model {
 	struct block *blocks; /* 0 is none */
 	uint32_t next_block, cap_blocks, free_block;
 	uint64_t next_allocation;
+	bool paused; /* what a process begins with */
+	uint64_t starts; /* asked for by processes */
+	char owner[512]; /* of the row that is written */
 	uint64_t last_time; /* boot time of the youngest row of an event */
 	struct model_counts counts;
 	const struct mt_refs *refs; /* of the event that is looked at */
@@ -48,8 +51,17 @@ void vendor__dress(struct model *m, struct row *r);
  */
 bool vendor__hal(struct model *m, const struct event *e, struct row *r);
 /* Are rows of this device asked for? */
-bool model__wants(const struct model *m, int32_t device);
+bool model__wants(const struct model_wants *w, int32_t device);
 uint64_t model__real(const struct model *m, uint64_t boot);
+/* collect.c: a process is met or has a new program, or is the child of one. */
+void collect__begin(const struct model *m, struct process *p);
+void collect__forked(const struct model *m, struct process *p, uint32_t parent);
+/* A process asks for something itself. */
+void collect__event(struct model *m, struct process *p, const struct event *e);
+/* Is it a row that there is while paused? */
+bool collect__passes(const struct model *m, const struct row *r);
+/* The labels of its thread go to the owner of a MALLOC row. */
+void collect__own(struct model *m, const struct process *p, struct row *r);
 /* MALLOC, FREE and their pools. */
 void model__memory(struct model *m, struct process *p, const struct event *e);
 /* The live block at an address, NULL: none is known. Valid until the next event. */

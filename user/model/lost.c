@@ -68,7 +68,7 @@ bool model__lost(struct model *m, const struct lost_row *l)
 	/* Each device's view shows that something, perhaps its own, is missing. */
 	r.lost_count = 0;
 	for (i = 0; i < MAX_DEVICES; i++) {
-		if (!(devices >> i & 1) || !model__wants(m, i))
+		if (!(devices >> i & 1) || !model__wants(&p->wants, i))
 			continue;
 		r.device = i;
 		model__emit(m, p, &r, false);

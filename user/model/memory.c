@@ -113,7 +113,9 @@ static struct block *block__new(struct model *m, struct process *p, enum layer l
 			     .allocation_id = m->opts.vendor ? 0 : ++m->next_allocation,
 			     .kernel_index = p->kernel_index,
 			     .step = p->step,
-			     .live = true };
+			     .live = true,
+			     .paused = p->paused,
+			     .window = p->window };
 	return b;
 }
 
@@ -204,10 +206,11 @@ bool model__free_row(struct model *m, struct process *p, const struct event *e, 
 		r->attrs |= ATTR_PREATTACH;
 		return false;
 	}
-	r->allocation_id = b.allocation_id;
+	r->allocation_id = b.window == p->window ? b.allocation_id : 0;
 	r->size = b.size;
 	r->device = b.device;
 	r->phys_device = b.phys;
+	r->attrs |= b.paused && !m->opts.vendor ? ATTR_PREATTACH : 0;
 	r->begin_time = model__real(m, b.time);
 	r->begin_kernel = b.kernel_index;
 	r->born_step = b.step;
@@ -463,7 +466,7 @@ void model__memory(struct model *m, struct process *p, const struct event *e)
 		m->counts.failures[e->kind != EV_HAL_ALLOC && e->kind != EV_MS_ALLOC]++;
 		return;
 	}
-	if (!(m->opts.events & EVENTS_ALLOC)) {
+	if (!(p->wants.events & EVENTS_ALLOC)) {
 		m->counts.rules[RULE_FILTERED]++;
 		return;
 	}

@@ -22,6 +22,7 @@ const char *rule__name(enum rule r)
 		[RULE_PART] = "MindSpore blocks cut apart",
 		[RULE_CROWDED] = "MindSpore pools and parts beyond what is kept",
 		[RULE_FILTERED] = "filtered by options",
+		[RULE_PAUSED] = "outside of start and stop",
 		[RULE_WITHDRAWN] = "withdrawn probes",
 		[RULE_DOUBTED] = "processes that tell nonsense",
 		[RULE_LIFECYCLE] = "process lifecycle",
@@ -40,6 +41,7 @@ struct model *model__new(const struct model_opts *opts, const struct model_ops *
 	m->ops = *ops;
 	m->ctx = ctx;
 	m->next_block = 1;
+	m->paused = opts->paused;
 	return m;
 }
 
@@ -74,9 +76,9 @@ bool model__emit(struct model *m, struct process *p, struct row *r, bool is_even
 	}
 	if (!model__is_wanted(m, p, r, is_event)) {
 		if (is_event)
-			m->counts.rules[RULE_FILTERED]++;
+			m->counts.rules[p->paused ? RULE_PAUSED : RULE_FILTERED]++;
 		/* The vendor numbers marks before it looks whether they are wanted. */
-		if (m->opts.vendor && r->event == ROW_MSTX)
+		if (m->opts.vendor && r->event == ROW_MSTX && !p->paused)
 			p->next_id++;
 		if (first)
 			vendor__announce(m, p, r);
@@ -91,6 +93,7 @@ bool model__emit(struct model *m, struct process *p, struct row *r, bool is_even
 		r->stack_py = m->refs->py;
 		r->start = p->start;
 	}
+	collect__own(m, p, r);
 	r->id = ++p->next_id - (m->opts.vendor && m->opts.newer); /* there from 0 */
 	r->pid = p->tgid;
 	r->kernel_index = p->kernel_index;
@@ -166,7 +169,8 @@ struct process *model__meet(struct model *m, uint32_t tgid, uint32_t start, uint
 	m->procs[m->n_procs++] = p;
 	p->started = !m->opts.vendor;
 	p->segments = d.segments;
-	system_row(m, p, ROW_START_TRACE, time, tgid, d.nspid, false);
+	collect__begin(m, p);
+	system_row(m, p, p->paused ? ROW_STOP_TRACE : ROW_START_TRACE, time, tgid, d.nspid, false);
 	return p;
 }
 
@@ -291,9 +295,9 @@ static void on_launch(struct model *m, struct process *p, const struct event *e)
 		m->counts.failures[1]++;
 		return;
 	}
-	if (!(m->opts.level & LEVEL_KERNEL) || !(m->opts.events & EVENTS_LAUNCH) ||
+	if (p->paused || !(p->wants.level & LEVEL_KERNEL) || !(p->wants.events & EVENTS_LAUNCH) ||
 	    !model__in_step(m, p)) {
-		m->counts.rules[RULE_FILTERED]++;
+		m->counts.rules[p->paused ? RULE_PAUSED : RULE_FILTERED]++;
 		return;
 	}
 	p->kernel_index++;
@@ -327,28 +331,11 @@ static void on_launch(struct model *m, struct process *p, const struct event *e)
 	model__emit(m, p, &r, true);
 }
 
-void model__oom(struct model *m, struct process *p, const struct event *e)
+/* One that is paused has its row already. */
+static void end_row(struct model *m, struct process *p, uint64_t time)
 {
-	struct row r = { .event = ROW_OOM_DETAIL,
-			 .type = ROW_OOM_TRIGGER,
-			 .name = "OOM_Trigger",
-			 .name_len = 11,
-			 .time = model__real(m, e->time),
-			 .tid = e->tid,
-			 .device = process__logical(p, e->tid, e->device),
-			 .attrs = ATTR_OOM,
-			 .oom_func = e->fn == MT_FN_HAL_CREATE ? "halMemCreate" : "halMemAlloc",
-			 .oom_size = (uint64_t)e->size,
-			 .oom_flag = e->hal_flag };
-
-	m->counts.oom++;
-	/* V-seed has no row of what failed. */
-	if (m->opts.vendor && !m->opts.oom) {
-		m->counts.rules[RULE_FAILED]++;
-		return;
-	}
-	model__emit(m, p, &r, true);
-	oom__lists(m, p, e);
+	if (!p->paused)
+		system_row(m, p, ROW_STOP_TRACE, time, p->tgid, 0, false);
 }
 
 static void on_exit_process(struct model *m, struct process *p, uint64_t time)
@@ -357,7 +344,7 @@ static void on_exit_process(struct model *m, struct process *p, uint64_t time)
 		return;
 	p->ended = true;
 	ms__finish(m, p);
-	system_row(m, p, ROW_STOP_TRACE, time, p->tgid, 0, false);
+	end_row(m, p, time);
 	model__drop_blocks(m, p);
 	process__end(p);
 	process__no_sums(p);
@@ -374,6 +361,7 @@ static void on_exec(struct model *m, struct process *p)
 	model__drop_blocks(m, p);
 	process__forget(p);
 	p->chosen = 0;
+	collect__begin(m, p);
 	if (m->ops.describe)
 		m->ops.describe(m->ctx, p->tgid, p->start, &d);
 	/* It may have ended since: then what was known is the best guess. */
@@ -469,6 +457,10 @@ int model__event(struct model *m, const struct event *e)
 		model__oom(m, p, e);
 		break;
 	case EV_FORK:
+		collect__forked(m, p, (uint32_t)e->addr);
+		break;
+	case EV_ASK:
+		collect__event(m, p, e);
 		break;
 	default:
 		if (!ops__event(m, p, e))
@@ -492,7 +484,7 @@ void model__stop(struct model *m, uint64_t time)
 		/* Its exit may still be delivered: one STOP_TRACE is enough. */
 		p->ended = true;
 		ms__finish(m, p);
-		system_row(m, p, ROW_STOP_TRACE, time, p->tgid, 0, false);
+		end_row(m, p, time);
 	}
 }
 

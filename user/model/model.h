@@ -97,9 +97,16 @@ enum row_type {
 #define ATTR_STACKS 0x08000u
 /* pool:<owner>,ptr:0x<16 hex digits>,size:<n>,timestamp:<begin_time>: of a list of blocks */
 #define ATTR_LISTED 0x100000u
+#define ATTR_SNAPSHOT 0x200000u /* as in struct snapshot */
+#define ATTR_FREE_TOTAL 0x400000u /* free:<n>,total:<n>: V-now's START_TRACE */
 
 /* lost_count and lost_last that nobody can tell. */
 #define LOST_UNKNOWN UINT64_MAX
+
+/* What a device and its pool had; -1: not known. */
+struct snapshot {
+	int64_t reserved, max_reserved, allocated, max_allocated, total, free;
+};
 
 struct row {
 	uint64_t id; /* per process from 1 */
@@ -115,7 +122,7 @@ struct row {
 	uint64_t allocation_id;
 	int64_t size; /* negative: unknown (preattach FREE of HAL) */
 	uint64_t total, used, active;
-	const char *owner, *page_type, *alloc_type; /* static texts */
+	const char *owner, *page_type, *alloc_type;
 	const char *note;
 	int64_t stream_id; /* -1 = unknown */
 	uint64_t stream;
@@ -140,6 +147,8 @@ struct row {
 	/* The cells, filled by whoever writes the row; NULL: empty. */
 	const char *cell_py, *cell_c;
 	size_t cell_py_len, cell_c_len;
+
+	struct snapshot snapshot; /* ATTR_SNAPSHOT; ATTR_FREE_TOTAL: the last two */
 
 	uint32_t block; /* MALLOC, ACCESS: of the model's, 0 = none */
 
@@ -177,6 +186,7 @@ enum rule {
 	RULE_PART, /* MindSpore: rests of blocks cut apart, the end of the call that does it */
 	RULE_CROWDED, /* MindSpore: of more pools, or parts at once, than a process can have */
 	RULE_FILTERED, /* --events, --level, --device */
+	RULE_PAUSED, /* before a start, behind a stop: --collect-mode, memtap ctl */
 	RULE_WITHDRAWN, /* the self-check of its probe failed */
 	RULE_DOUBTED, /* the same for one process: what it tells makes no sense */
 	RULE_LIFECYCLE, /* fork, exec, exit */
@@ -184,6 +194,13 @@ enum rule {
 };
 
 const char *rule__name(enum rule r);
+
+/* Of which events there are rows: as in struct model_opts, of which a process may ask for less. */
+struct model_wants {
+	unsigned int level, events;
+	bool npus, cpu;
+	uint32_t npu_slots;
+};
 
 struct model_opts {
 	bool vendor; /* front end: nothing the vendor's tool has not */
@@ -201,6 +218,7 @@ struct model_opts {
 	uint32_t npu_slots; /* bit N: of device N */
 	bool cpu; /* of the host */
 	bool stacks; /* rows of memory have call stacks */
+	bool paused; /* rows of memory, launches … only from a start on */
 	int64_t boot_to_real; /* added to boot time */
 };
 
@@ -221,6 +239,12 @@ struct model_ops {
 	void (*describe)(void *ctx, uint32_t tgid, uint32_t start, struct process_desc *d);
 	/* A process has ended, or its program by exec: after its last row. */
 	void (*ended)(void *ctx, uint32_t tgid);
+	/* A live block has one owner more: behind its MALLOC row. May be NULL. */
+	void (*label)(void *ctx, uint32_t tgid, enum row_type type, uint64_t addr,
+		      const char *label);
+	/* A process asks for less: what, in its words, into *wants. May be NULL. */
+	void (*config)(void *ctx, uint32_t tgid, const char *text, size_t len,
+		       struct model_wants *wants);
 };
 
 struct model *model__new(const struct model_opts *opts, const struct model_ops *ops, void *ctx);
@@ -281,6 +305,17 @@ bool model__own(struct model *m, const struct model_owned *o, const struct model
 /* STOP_TRACE rows of all processes that have none yet; may be called again. */
 void model__stop(struct model *m, uint64_t time);
 
+/*
+ * collect.c: a request from outside (enum mt_ask) for a process that was met, 0: for all, and those
+ * to come. Between events, in the order of time. How many processes it was for.
+ */
+size_t model__ask(struct model *m, unsigned int what, uint32_t tgid, const char *text,
+		  uint64_t time);
+/* Is nothing started in any process? Then launches and stacks are not wanted. */
+bool model__all_paused(const struct model *m);
+/* Requests for a start by processes that were seen. */
+uint64_t model__starts(const struct model *m);
+
 struct model_counts {
 	uint64_t rows_events; /* rows that stand for one event each */
 	uint64_t rows_extra; /* START_TRACE, STOP_TRACE, LOST */
@@ -290,6 +325,7 @@ struct model_counts {
 	uint64_t preattach; /* frees of blocks from before the attach */
 	uint64_t residual; /* MALLOC of an address still live: a missed FREE */
 	uint64_t unpaired_ranges; /* range ends without a start */
+	uint64_t labels_over; /* labels that are not kept: too many, or of no live block */
 	uint64_t ranges_over; /* starts that are not remembered: too many are open */
 	uint64_t live_blocks;
 	uint64_t by_type[ROW_TYPE_MAX][2]; /* rows of MALLOC, FREE; marks etc. in [0] */

@@ -58,7 +58,7 @@ static size_t collect(const struct model *m, const struct process *p, struct fou
 	while (n < p->n_live && hmap__next(&m->live, &pos, &k, &no)) {
 		const struct block *b = &m->blocks[no];
 
-		if (k.b >> 8 != p->index || !model__wants(m, b->device))
+		if (k.b >> 8 != p->index || !model__wants(&p->wants, b->device))
 			continue;
 		f[n++] = (struct found){ .block = (uint32_t)no,
 					 .layer = (enum layer)(k.b & 0xff),
@@ -116,4 +116,28 @@ void oom__lists(struct model *m, struct process *p, const struct event *e)
 	qsort(f, n, sizeof(*f), by_size);
 	list(m, p, e, f, n, ROW_OOM_TOP, "OOM_TopAlloc");
 	free(f);
+}
+
+void model__oom(struct model *m, struct process *p, const struct event *e)
+{
+	struct row r = { .event = ROW_OOM_DETAIL,
+			 .type = ROW_OOM_TRIGGER,
+			 .name = "OOM_Trigger",
+			 .name_len = 11,
+			 .time = model__real(m, e->time),
+			 .tid = e->tid,
+			 .device = process__logical(p, e->tid, e->device),
+			 .attrs = ATTR_OOM,
+			 .oom_func = e->fn == MT_FN_HAL_CREATE ? "halMemCreate" : "halMemAlloc",
+			 .oom_size = (uint64_t)e->size,
+			 .oom_flag = e->hal_flag };
+
+	m->counts.oom++;
+	/* V-seed has no row of what failed. */
+	if (m->opts.vendor && !m->opts.oom) {
+		m->counts.rules[RULE_FAILED]++;
+		return;
+	}
+	if (model__emit(m, p, &r, true))
+		oom__lists(m, p, e);
 }

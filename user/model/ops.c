@@ -8,14 +8,14 @@
 
 #define MAX_STRAYS (1u << 18) /* addresses without a block that have a number of their own */
 
-static void filtered(struct model *m)
+static void filtered(struct model *m, const struct process *p)
 {
-	m->counts.rules[RULE_FILTERED]++;
+	m->counts.rules[p->paused ? RULE_PAUSED : RULE_FILTERED]++;
 }
 
-static bool wants(const struct model *m, unsigned int events)
+static bool wants(const struct process *p, unsigned int events)
 {
-	return m->opts.level & LEVEL_OP && m->opts.events & events;
+	return p->wants.level & LEVEL_OP && p->wants.events & events;
 }
 
 /* "torch._ops.aten.add.Tensor" */
@@ -146,13 +146,18 @@ static void on_access(struct model *m, struct process *p, const struct event *e)
 	write_shape(&e->access, shape, sizeof(shape));
 	if (e->flags & EVF_LATE && !m->opts.vendor)
 		r.attrs |= ATTR_LATE;
-	if (!model__wants(m, r.device) || !model__in_step(m, p)) {
-		filtered(m); /* and takes no number */
+	if (p->paused || !model__wants(&p->wants, r.device) || !model__in_step(m, p)) {
+		filtered(m, p); /* and takes no number */
 		return;
 	}
 	if (b) {
 		r.block = (uint32_t)(b - m->blocks);
 		r.block_ptr = b->addr;
+		/* A block from before a start or stop has a new number, from here to its end. */
+		if (b->window != p->window) {
+			m->blocks[r.block].allocation_id = 0;
+			m->blocks[r.block].window = p->window;
+		}
 		r.allocation_id = b->allocation_id;
 	} else {
 		r.allocation_id = stray_id(m, p, e->addr);
@@ -166,8 +171,8 @@ bool ops__event(struct model *m, struct process *p, const struct event *e)
 		return false;
 	/* The vendor's tool begins to look inside of aclInit. */
 	if ((m->opts.vendor && !p->acl) ||
-	    !wants(m, e->kind == EV_ACCESS ? EVENTS_ACCESS : EVENTS_LAUNCH))
-		filtered(m);
+	    !wants(p, e->kind == EV_ACCESS ? EVENTS_ACCESS : EVENTS_LAUNCH))
+		filtered(m, p);
 	else if (e->kind == EV_ACCESS)
 		on_access(m, p, e);
 	else

@@ -122,6 +122,9 @@ void process__end(struct process *p)
 	hmap__free(&p->threads);
 	hmap__free(&p->streams);
 	hmap__free(&p->stream_devices);
+	free(p->labels);
+	p->labels = NULL;
+	p->n_labels = 0;
 	free(p->ranges);
 	p->ranges = NULL;
 	p->n_ranges = p->cap_ranges = p->next_range_no = p->free_range = 0;

@@ -26,6 +26,8 @@ struct block {
 	uint32_t next_free; /* in the free list */
 	bool live;
 	uint8_t object; /* 1 + what its tensor was found to be, 0: not found (owned.c) */
+	bool paused; /* its MALLOC had no row */
+	uint32_t window; /* of its process, in which it was made */
 };
 
 struct range {
@@ -95,6 +97,21 @@ struct uses {
 	size_t n, cap;
 };
 
+/* msleaks.md 8.1: so many labels of a thread count, the innermost beyond are dropped. */
+#define MAX_LABELS 3
+#define MAX_LABEL 128 /* bytes of one; V-seed 64 */
+#define MAX_LABEL_THREADS 4096u
+
+/* What a thread has told that its allocations are for. */
+struct labels {
+	uint32_t tid;
+	unsigned int n;
+	struct label {
+		char text[MAX_LABEL + 1];
+		unsigned int depth; /* entered so often */
+	} v[MAX_LABELS];
+};
+
 struct process {
 	uint32_t tgid, start, index;
 	uint64_t next_id, kernel_index, next_range;
@@ -103,6 +120,12 @@ struct process {
 	bool ended;
 	bool segments; /* no tensors are seen: rows of segments say so */
 	bool started; /* START_TRACE written */
+	bool paused; /* no rows but of marks and the system (V-now: none) */
+	uint32_t window; /* V-seed: starts and stops so far, which give blocks new numbers */
+	struct model_wants wants;
+	uint64_t asked_steps; /* STEP rows */
+	struct labels *labels; /* threads that have some */
+	size_t n_labels;
 	bool acl; /* aclInit was seen */
 	struct hmap threads; /* tid -> packed struct thread */
 	struct hmap streams; /* stream -> id + 1 */

@@ -3,13 +3,13 @@
 #include "capture/capture.h"
 #include "model/internal.h"
 
-bool model__wants(const struct model *m, int32_t device)
+bool model__wants(const struct model_wants *w, int32_t device)
 {
-	if (device == DEV_NA || (!m->opts.npus && !m->opts.npu_slots && !m->opts.cpu))
+	if (device == DEV_NA || (!w->npus && !w->npu_slots && !w->cpu))
 		return true;
 	if (device == DEV_HOST || device == DEV_CPU)
-		return m->opts.cpu;
-	return m->opts.npus || (device < 32 && (m->opts.npu_slots >> device & 1));
+		return w->cpu;
+	return w->npus || (device < 32 && (w->npu_slots >> device & 1));
 }
 
 bool model__in_step(const struct model *m, const struct process *p)
@@ -35,16 +35,18 @@ bool model__is_wanted(const struct model *m, const struct process *p, const stru
 	if (m->opts.vendor &&
 	    (r->attrs & ATTR_PREATTACH || (r->type == ROW_HOST_PINNED && !m->opts.newer)))
 		return false;
+	if (p->paused && is_event && !collect__passes(m, r))
+		return false;
 	/* The frame of the rows of `record`; the vendor has it inside of steps only. */
 	if (!model__in_step(m, p) && (is_event || m->opts.vendor))
 		return false;
-	return model__wants(m, r->device);
+	return model__wants(&p->wants, r->device);
 }
 
 void vendor__announce(struct model *m, struct process *p, const struct row *first)
 {
 	struct row r = { .event = ROW_SYSTEM,
-			 .type = ROW_START_TRACE,
+			 .type = p->paused ? ROW_STOP_TRACE : ROW_START_TRACE,
 			 .time = first->time,
 			 .tid = first->tid,
 			 .device = DEV_NA };

@@ -99,6 +99,32 @@ static char *put_known(char *p, uint64_t v)
 		p = END();     \
 	} while (0)
 
+static char *put_bytes(char *p, int64_t v)
+{
+	return v < 0 ? PUT_LIT(p, "N/A") : put_u64(p, (uint64_t)v);
+}
+
+/* In percent, as printf has %f. */
+static char *put_rate(char *p, int64_t part, int64_t whole)
+{
+	if (part < 0 || whole <= 0)
+		return PUT_LIT(p, "N/A");
+	return p + sprintf(p, "%f", (double)part / (double)whole * 100);
+}
+
+static char *put_snapshot(char *p, const struct snapshot *s, bool json)
+{
+	ITEM("reserved", put_bytes(p, s->reserved));
+	ITEM("max_reserved", put_bytes(p, s->max_reserved));
+	ITEM("allocated", put_bytes(p, s->allocated));
+	ITEM("max_allocated", put_bytes(p, s->max_allocated));
+	ITEM("total", put_bytes(p, s->total));
+	ITEM("free", put_bytes(p, s->free));
+	ITEM("device_rate", put_rate(p, s->free < 0 ? -1 : s->total - s->free, s->total));
+	ITEM("reserved_rate", put_rate(p, s->allocated, s->reserved));
+	return p;
+}
+
 /* What few rows have; kept out of the way of MALLOC and FREE. */
 static char *put_rare(char *p, const struct row *r, uint32_t a, bool json)
 {
@@ -121,6 +147,12 @@ static char *put_rare(char *p, const struct row *r, uint32_t a, bool json)
 		/* A task id cannot be had from outside; never 0 (design.md). */
 		ITEM("streamId", r->stream_id < 0 ? PUT_LIT(p, "N/A") : put_s64(p, r->stream_id));
 		ITEM("taskId", PUT_LIT(p, "N/A"));
+	}
+	if (a & ATTR_SNAPSHOT)
+		p = put_snapshot(p, &r->snapshot, json);
+	if (a & ATTR_FREE_TOTAL) {
+		ITEM("free", put_bytes(p, r->snapshot.free));
+		ITEM("total", put_bytes(p, r->snapshot.total));
 	}
 	if (a & ATTR_OOM) {
 		ITEM("func", put_text(p, r->oom_func ? r->oom_func : "halMemAlloc", json));

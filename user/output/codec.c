@@ -40,6 +40,16 @@ static uint8_t *put_str(uint8_t *p, const char *s)
 	return put_text(p, s, s ? strlen(s) : 0);
 }
 
+static uint8_t *put_snapshot(uint8_t *p, const struct snapshot *s)
+{
+	p = put_var(p, zigzag(s->reserved));
+	p = put_var(p, zigzag(s->max_reserved));
+	p = put_var(p, zigzag(s->allocated));
+	p = put_var(p, zigzag(s->max_allocated));
+	p = put_var(p, zigzag(s->total));
+	return put_var(p, zigzag(s->free));
+}
+
 /* Attributes beyond those of a plain block. */
 static uint8_t *put_rare(uint8_t *p, const struct row *r)
 {
@@ -73,6 +83,8 @@ static uint8_t *put_rare(uint8_t *p, const struct row *r)
 		p = put_var(p, r->lost_cpu);
 		p = put_str(p, r->lost_library);
 	}
+	if (a & (ATTR_SNAPSHOT | ATTR_FREE_TOTAL))
+		p = put_snapshot(p, &r->snapshot);
 	if (a & ATTR_ACCESS) {
 		p = put_var(p, (uint64_t)r->pool);
 		p = put_str(p, r->dtype);
@@ -174,6 +186,16 @@ static const char *get_text(struct in *in, uint32_t *len)
 	return s;
 }
 
+static void get_snapshot(struct in *in, struct snapshot *s)
+{
+	s->reserved = unzigzag(get_var(in));
+	s->max_reserved = unzigzag(get_var(in));
+	s->allocated = unzigzag(get_var(in));
+	s->max_allocated = unzigzag(get_var(in));
+	s->total = unzigzag(get_var(in));
+	s->free = unzigzag(get_var(in));
+}
+
 static void get_rare(struct in *in, struct row *r)
 {
 	uint32_t a = r->attrs;
@@ -206,6 +228,8 @@ static void get_rare(struct in *in, struct row *r)
 		r->lost_cpu = (uint32_t)get_var(in);
 		r->lost_library = get_text(in, NULL);
 	}
+	if (a & (ATTR_SNAPSHOT | ATTR_FREE_TOTAL))
+		get_snapshot(in, &r->snapshot);
 	if (a & ATTR_ACCESS) {
 		uint64_t pool = get_var(in);
 

@@ -88,10 +88,17 @@ ssize_t row__decode(const uint8_t *p, size_t n, struct row *r);
 /* ---- the vendor's order (order.c) ---- */
 
 struct order;
-struct order *order__new(struct dump *d);
+/* newer: as in out_opts. */
+struct order *order__new(struct dump *d, bool newer);
 int order__row(struct order *o, const struct row *r);
 /* What an open block is: said in the row of its MALLOC. */
 void order__owner(struct order *o, const struct out_owner *w);
+/*
+ * One more owner of a block whose rows wait for its end. Not in the journal: of a killed run it is
+ * lost. 0, -ENOENT no rows of such a block wait, -ENOSPC it has too many.
+ */
+int order__label(struct order *o, uint32_t pid, enum row_type type, uint64_t ptr,
+		 const char *label);
 /* Write the open blocks of a process, or of all (pid 0). */
 int order__finish(struct order *o, uint32_t pid);
 /* Behind a flush of the dump, which went well or not: note what is open. */

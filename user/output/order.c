@@ -12,6 +12,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#define MAX_LABELS 400 /* bytes of the labels of one block */
+
 struct block {
 	struct block *prev, *next; /* in its pool, oldest first */
 	struct pool *pool;
@@ -23,6 +25,7 @@ struct block {
 	uint64_t in_journal; /* and of its records with them */
 	uint32_t rows;
 	const char *owner; /* found later than its rows, or NULL */
+	char *labels; /* owners that it got since its MALLOC row: "@a@b", or NULL */
 	size_t dirty; /* index + 1 in order.dirty, 0 = not there */
 };
 
@@ -35,6 +38,7 @@ struct pool {
 
 struct order {
 	struct dump *dump;
+	bool newer; /* as in out_opts */
 	struct hmap blocks; /* (ptr, pid and type) -> struct block * */
 	struct hmap pools; /* (pid, type) -> struct pool * */
 	struct pool *first_pool, *last_pool;
@@ -48,12 +52,14 @@ struct order {
 	struct strbuf sb;
 };
 
-struct order *order__new(struct dump *d)
+struct order *order__new(struct dump *d, bool newer)
 {
 	struct order *o = calloc(1, sizeof(*o));
 
-	if (o)
+	if (o) {
 		o->dump = d;
+		o->newer = newer;
+	}
 	return o;
 }
 
@@ -214,7 +220,37 @@ static void drop_block(struct order *o, struct block *b)
 	o->open_rows -= b->rows;
 	hmap__del(&o->blocks, block_key(p->pid, p->type, b->ptr), NULL);
 	free(b->data);
+	free(b->labels);
 	free(b);
+}
+
+/* The labels behind the owner that a row was written with, which begins with its pool if at all. */
+static const char *labels_of(const struct row *r)
+{
+	const char *own = r->attrs & ATTR_OWNER && r->owner ? r->owner : "";
+	const char *pool = row_type__name(r->type);
+
+	return own + (strncmp(own, pool, strlen(pool)) ? 0 : strlen(pool));
+}
+
+/* A row of a block that ends, with what its owner has become. */
+static int write_row(struct order *o, const struct block *b, struct row *r)
+{
+	char *owner = NULL;
+	int err;
+
+	if (r->event == ROW_MALLOC && (b->owner || b->labels)) {
+		const char *own = r->attrs & ATTR_OWNER && r->owner ? r->owner : "";
+
+		if (asprintf(&owner, "%s%s%s", b->owner ? b->owner : own,
+			     b->owner ? labels_of(r) : "", b->labels ? b->labels : "") < 0)
+			return -ENOMEM;
+		r->attrs |= ATTR_OWNER;
+		r->owner = owner;
+	}
+	err = dump__row(o->dump, r);
+	free(owner);
+	return err;
 }
 
 /*
@@ -233,11 +269,7 @@ static int end_block(struct order *o, struct block *b)
 		n = row__decode(p, left, &r);
 		if (n < 0)
 			return (int)n;
-		if (b->owner && r.event == ROW_MALLOC) {
-			r.owner = b->owner;
-			r.attrs |= ATTR_OWNER;
-		}
-		err = dump__row(o->dump, &r);
+		err = write_row(o, b, &r);
 		if (err)
 			return err;
 		p += n;
@@ -283,6 +315,26 @@ static struct block *find(const struct order *o, const struct row *r)
 	return v ? (struct block *)(uintptr_t)*v : NULL;
 }
 
+int order__label(struct order *o, uint32_t pid, enum row_type type, uint64_t ptr, const char *label)
+{
+	const uint64_t *v = hmap__get(&o->blocks, block_key(pid, type, ptr));
+	struct block *b = v ? (struct block *)(uintptr_t)*v : NULL;
+	size_t had = b && b->labels ? strlen(b->labels) : 0;
+	char *more;
+
+	if (!b)
+		return -ENOENT;
+	if (had + strlen(label) + 1 > MAX_LABELS)
+		return -ENOSPC;
+	more = realloc(b->labels, had + strlen(label) + 2);
+	if (!more)
+		return -ENOMEM;
+	more[had] = '@';
+	memcpy(more + had + 1, label, strlen(label) + 1);
+	b->labels = more;
+	return 0;
+}
+
 int order__row(struct order *o, const struct row *r)
 {
 	struct block *b;
@@ -308,8 +360,8 @@ int order__row(struct order *o, const struct row *r)
 		}
 		return dump__row(o->dump, r);
 	case ROW_SYSTEM:
-		/* Tracing of a process that starts or stops ends its blocks. */
-		if (r->type == ROW_START_TRACE || r->type == ROW_STOP_TRACE) {
+		/* Tracing of a process that starts or stops ends its blocks; V-now goes on. */
+		if (!o->newer && (r->type == ROW_START_TRACE || r->type == ROW_STOP_TRACE)) {
 			err = order__finish(o, r->pid);
 			if (err)
 				return err;

@@ -63,7 +63,7 @@ static int make_dump(struct out *o)
 	if (!err)
 		err = journal__create(&o->journal, &o->dir, o->ts, &o->opts);
 	if (!err && o->opts.order == OUT_ORDER_BLOCK) {
-		o->order = order__new(&o->dump);
+		o->order = order__new(&o->dump, o->opts.newer);
 		if (!o->order)
 			err = -ENOMEM;
 	}
@@ -91,6 +91,18 @@ int out__row(struct out *o, const struct row *r)
 	if (o->opts.vendor && o->opts.newer)
 		return 0;
 	return fail(o, trace__row(o->trace, r), "the trace");
+}
+
+int out__label(struct out *o, uint32_t pid, enum row_type type, uint64_t ptr, const char *label)
+{
+	if (o->opts.order != OUT_ORDER_BLOCK)
+		return -ENOTSUP;
+	return o->order ? order__label(o->order, pid, type, ptr, label) : -ENOENT;
+}
+
+uint64_t out__waiting(const struct out *o)
+{
+	return o->order ? order__open_rows(o->order) : 0;
 }
 
 int out__owner(struct out *o, const struct out_owner *w)

@@ -59,6 +59,13 @@ struct out_owner {
 int out__owner(struct out *o, const struct out_owner *w);
 /* Hand everything buffered to the kernel (write, commit). Called each 50 ms or so. */
 int out__flush(struct out *o);
+/*
+ * A block has one owner more. 0; -ENOTSUP: rows are not in the order of blocks, so that its
+ * MALLOC row is written already; as order__label().
+ */
+int out__label(struct out *o, uint32_t pid, enum row_type type, uint64_t ptr, const char *label);
+/* Rows that wait for the end of their block, in the order of blocks. */
+uint64_t out__waiting(const struct out *o);
 /* End of a process: block order writes its open blocks (msleaks.md 3.2). */
 int out__process_end(struct out *o, uint32_t pid);
 /* Flush, close brackets, checkpoint; 0 or first error. Frees o. */

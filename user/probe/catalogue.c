@@ -23,6 +23,7 @@
 #define TORCH SO("libtorch_cpu")
 #define NPY "_C?(.*).so"
 #define MSX "mstx?(.*).so"
+#define MARKS SO("libmemtap_marks")
 #define MS SO("@(libmindspore_memory_pool|libmindspore_backend|libmindspore_common)")
 #define MSA SO("libmindspore_ascend_res_manager")
 
@@ -297,6 +298,15 @@ static const struct probe_def defs[] = {
 	  .klass = CLASS_MSTX,
 	  .fn = MT_FN_MSTX_END,
 	  .arg = { 1, -1, 0, -1, -1 } },
+	/* Our own, that a program may call: what, value, text */
+	{ .lib = MARKS,
+	  .symbol = { "memtap_mark" },
+	  .prog = "mstx_mark",
+	  .kind = PROBE_ENTRY,
+	  .nargs = 3,
+	  .klass = CLASS_MSTX,
+	  .fn = MT_FN_ASK,
+	  .arg = { 2, 1, 0, -1, -1 } },
 	/* 2.6.2, msleaks.md 12.3: Python functions, found by their method names */
 	PY(NPU, CLASS_TORCH_MARK, "_mark_on_host", "py_mark", MT_FN_MSTX_MARK),
 	PY(NPU, CLASS_TORCH_MARK, "_mark", "py_mark", MT_FN_MSTX_MARK),
@@ -411,7 +421,7 @@ static const struct probe_def defs[] = {
 };
 
 /* The last one only after catalogue__use: by itself it makes no process one of an NPU. */
-static const char *const libs[] = { HAL, ACL, RT, TX, NPU, NPY, C10, MSX, MS, MSA, TORCH };
+static const char *const libs[] = { HAL, ACL, RT, TX, NPU, NPY, C10, MSX, MS, MSA, MARKS, TORCH };
 static size_t n_libs = MT_ARRAY_SIZE(libs) - 1;
 
 void catalogue__use(unsigned int classes)
@@ -436,7 +446,7 @@ const char *catalogue__libs_text(void)
 	return "libascend_hal.so, libacl_rt.so, libascendcl.so, libruntime.so, libms_tools_ext.so, "
 	       "libtorch_npu.so, libc10.so, the Python modules mstx and torch_npu._C, "
 	       "libmindspore_memory_pool.so, libmindspore_backend.so, libmindspore_common.so, "
-	       "libmindspore_ascend_res_manager.so";
+	       "libmindspore_ascend_res_manager.so, libmemtap_marks.so";
 }
 
 bool catalogue__wants(const char *base)

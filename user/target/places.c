@@ -101,6 +101,7 @@ static void add_cann(struct finder *f)
 int finder__site(struct finder *f, const char *dir)
 {
 	static const char *const sub[] = { "",
+					   "/msleaks",
 					   "/torch_npu/lib",
 					   "/torch_npu",
 					   "/torch/lib",
@@ -212,6 +213,19 @@ static void add_environment(struct finder *f)
 	free(argv0);
 }
 
+/* libmemtap_marks, where it was installed with us, and where the program is told it is. */
+static void add_marks(struct finder *f)
+{
+	char *v = proc__env(f->pid, "MEMTAP_MARKS"), *slash = v ? strrchr(v, '/') : NULL;
+
+	finder__dir(f, MEMTAP_LIBDIR);
+	if (slash && slash > v) {
+		*slash = '\0';
+		finder__dir(f, v);
+	}
+	free(v);
+}
+
 static void add_python(struct finder *f)
 {
 	struct ldpath how = { ":", f->cwd, NULL, false };
@@ -243,5 +257,6 @@ void finder__places(struct finder *f)
 	ldcache__each(f->root, from_cache, f);
 	add_below(f, "", system, MT_ARRAY_SIZE(system));
 	add_cann(f);
+	add_marks(f);
 	add_python(f);
 }
