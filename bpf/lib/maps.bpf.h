@@ -78,7 +78,8 @@ struct {
 	__type(value, struct mt_loss_val);
 } losses SEC(".maps");
 
-/* Operators, and the layouts of the libraries they are in; one of each unless they are asked for. */
+/* Operators, and the layouts of the libraries they are in; one of each unless they are asked for.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);

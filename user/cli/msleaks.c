@@ -202,8 +202,8 @@ static void tell_untraced(const struct msleaks_opts *o)
 		pr_warn("--device cpu: malloc and free of the host are not traced yet, there will "
 			"be "
 			"no HOST rows");
-	if (o->analysis & MSLEAKS_INEFFICIENT && (!(o->level & LEVEL_OP) ||
-						  ~o->events & (EVENTS_LAUNCH | EVENTS_ACCESS)))
+	if (o->analysis & MSLEAKS_INEFFICIENT &&
+	    (!(o->level & LEVEL_OP) || ~o->events & (EVENTS_LAUNCH | EVENTS_ACCESS)))
 		pr_warn("--analysis inefficient: judged by operators and accesses: without --level "
 			"0 and --events launch,access little will be found");
 	if (o->analysis & MSLEAKS_OOM)

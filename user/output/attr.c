@@ -52,7 +52,8 @@ static inline char *put_text(char *p, const char *s, bool json)
 static char *put_shape(char *p, const char *s)
 {
 	for (; s && *s; s++)
-		*p++ = (*s >= '0' && *s <= '9') || (*s >= 'a' && *s <= 'z') || strchr("S.,()[] -", *s)
+		*p++ = (*s >= '0' && *s <= '9') || (*s >= 'a' && *s <= 'z') ||
+				       strchr("S.,()[] -", *s)
 			       ? *s
 			       : '?';
 	return p;
