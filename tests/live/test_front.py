@@ -82,7 +82,7 @@ class Front(BasicTest):
         """Level 0 has no kernels; what is missing is said."""
         p = self.front(job=('--steps', 30))
         self.agrees(p, skip={('KERNEL_LAUNCH', 'KERNEL_LAUNCH')})
-        self.assertIn('operators are not traced yet', p.stderr())
+        self.assertIn('those of ATB (ATB_START, ATB_END) are not traced yet', p.stderr())
         self.assertNotIn('KERNEL_LAUNCH', {r['event'] for r in p.rows})
 
     def test_console(self):

@@ -265,11 +265,11 @@ static void to_session(struct record_opts *r, const struct msleaks_opts *o)
 	r->stacks.c_depth = o->c_depth;
 	r->stacks.python_depth = o->python_depth;
 	r->analysis = o->analysis & ~MSLEAKS_OOM;
-	r->ops = o->ops;
-	r->ops.quiet = !o->ops.asked;
 	/* The newer tool looks for leaks then, too (msleaks.md 6.1). */
 	if (r->oom && r->newer)
 		r->analysis |= MSLEAKS_LEAKS;
+	r->ops = o->ops;
+	r->ops.quiet = !o->ops.asked;
 	r->strict = o->strict;
 	r->quiet = o->quiet;
 }

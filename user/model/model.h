@@ -96,7 +96,7 @@ enum row_type {
 /* No attribute: the row has call stacks, see stack_c. */
 #define ATTR_STACKS 0x08000u
 /* pool:<owner>,ptr:0x<16 hex digits>,size:<n>,timestamp:<begin_time>: of a list of blocks */
-#define ATTR_LISTED 0x10000u
+#define ATTR_LISTED 0x100000u
 
 /* lost_count and lost_last that nobody can tell. */
 #define LOST_UNKNOWN UINT64_MAX
