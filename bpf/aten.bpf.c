@@ -289,6 +289,10 @@ static __always_inline __u64 op__result(struct pt_regs *ctx, const struct mt_op 
 		v = ctx->r15;
 		KEEP(v);
 		return v;
+	case MT_FROM_BP:
+		v = ctx->bp;
+		KEEP(v);
+		return v;
 	case MT_FROM_FRAME:
 		return word_at(ctx->bp + (__s64)op->disp);
 	}

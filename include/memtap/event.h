@@ -332,6 +332,7 @@ enum mt_op_from {
 	MT_FROM_R13,
 	MT_FROM_R14,
 	MT_FROM_R15,
+	MT_FROM_BP,
 	MT_FROM_FRAME,  /* the word at rbp + disp */
 };
 

@@ -3,6 +3,7 @@
 import glob
 import gzip
 import os
+import re
 
 import equal
 import equal_ops
@@ -79,5 +80,8 @@ def test_vendor(bench):
     # A mode sees the detaching of a view twice.
     want, got = ([o for o in equal_ops.of_vendor(x) if 'aten.detach.' not in o[0]] for x in (golden, rows))
     equal.same('operators', got, want)
-    equal.require('46 of 142 block(s)' in p.text(), 'inefficient blocks:', p.text()[-600:])
-    return f'{len(want)} operators as the vendor has them, 46 of 142 blocks inefficient'
+    said = re.search(r'(\d+) of (\d+) block\(s\)', p.text())
+    # Its blocks are those of torch_npu 2.9; later ones have others.
+    known = bench.version().split()[1].startswith(('2.7', '2.8', '2.9'))
+    equal.require(said and (said[0] == '46 of 142 block(s)' or not known), 'inefficient blocks:', said and said[0])
+    return f'{len(want)} operators as the vendor has them, {said[1]} of {said[2]} blocks inefficient'

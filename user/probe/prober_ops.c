@@ -142,11 +142,10 @@ static int find_ends(struct batch *b, struct aten_op *o, struct site *ends)
 
 	o->op.from = MT_FROM_RC;
 	if (!site__end(b->img, o->vaddr, &ends[0], &v)) {
-		static const uint8_t regs[16] = { [3] = MT_FROM_BX,
-						  [12] = MT_FROM_R12,
-						  [13] = MT_FROM_R13,
-						  [14] = MT_FROM_R14,
-						  [15] = MT_FROM_R15 };
+		static const uint8_t regs[16] = {
+			[3] = MT_FROM_BX,   [5] = MT_FROM_BP,	[12] = MT_FROM_R12,
+			[13] = MT_FROM_R13, [14] = MT_FROM_R14, [15] = MT_FROM_R15,
+		};
 
 		if (v.from == VALUE_REG)
 			o->op.from = regs[v.reg & 15];
