@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // stacks-odd KIND HAL PART NUMBER NOTES: allocates from where code is odd, and notes who called
-// (stackcall.c). KIND: memfd, deleted, replaced: PART is mapped so; longjmp, coroutine, vdso.
+// (stackcall.c). KIND: memfd, deleted, replaced, unlinked (while it is traced): PART is mapped so; longjmp,
+// coroutine, vdso.
 #include <coroutine>
 #include <csetjmp>
 #include <csignal>
@@ -49,7 +50,7 @@ static part_fn *load(const std::string &kind, const char *path, const char *note
 	copy_to(path, fd);
 	h = dlopen(kind == "memfd" ? ("/proc/self/fd/" + std::to_string(fd)).c_str() : name.c_str(), RTLD_NOW);
 	close(fd);
-	if (kind != "memfd")
+	if (kind != "memfd" && kind != "unlinked")
 		unlink(name.c_str());
 	if (kind == "replaced") {
 		fd = open(name.c_str(), O_RDWR | O_CREAT, 0700);
@@ -57,6 +58,28 @@ static part_fn *load(const std::string &kind, const char *path, const char *note
 		close(fd);
 	}
 	return h ? reinterpret_cast<part_fn *>(dlsym(h, "part")) : nullptr;
+}
+
+/* Its file goes while it runs; then something is mapped, so that all mappings are looked at again. */
+static void unlinked(int i, int number, const char *path, const char *notes)
+{
+	std::string name = std::string(notes) + ".so", other = name + ".other";
+
+	if (!i) {
+		part = load("unlinked", path, notes);
+		if (!part)
+			abort();
+		usleep(500000);
+	} else if (i == number / 3) {
+		rename(name.c_str(), other.c_str());
+	} else if (i == number / 2) {
+		unlink(other.c_str());
+	} else if (i == number * 2 / 3) {
+		if (!dlopen("libresolv.so.2", RTLD_NOW) && !dlopen("libnsl.so.1", RTLD_NOW))
+			abort();
+		usleep(500000);
+	}
+	leaf();
 }
 
 /* ---- stacks that are left by longjmp ---- */
@@ -172,7 +195,10 @@ int main(int argc, char **argv)
 		in_vdso(number);
 	else
 		for (i = 0; i < number; i++)
-			kind == "longjmp" ? jumps(i) : kind == "coroutine" ? coroutines(i) : (void)leaf();
+			kind == "longjmp"     ? jumps(i)
+			: kind == "coroutine" ? coroutines(i)
+			: kind == "unlinked"  ? unlinked(i, number, argv[3], argv[5])
+					      : (void)leaf();
 	puts("done");
 	fflush(stdout);
 	getchar();

@@ -233,6 +233,26 @@ class CallStack(StackTest):
     def test_python312(self):
         list(self.interpreter(12))
 
+    def test_started_under_memtap(self):
+        """An interpreter that is looked at before its data is mapped: 3.13 is the first that describes itself."""
+        program = ('import ctypes, sys, time\n'
+                   'hal = ctypes.CDLL(sys.argv[1])\n'
+                   'time.sleep(1)\n'
+                   'def allocate():\n'
+                   '    p = ctypes.c_void_p()\n'
+                   '    hal.halMemAlloc(ctypes.byref(p), ctypes.c_ulonglong(4096), ctypes.c_ulonglong(0))\n'
+                   'for i in range(20): allocate()\n'
+                   'time.sleep(0.3)\n')
+        found, why = interpreters(13)
+        if not found:
+            self.skipTest(f'no CPython 3.13: {why}')
+        for i in range(5):
+            rec = self.record('--call-stack=python', '--', *found[0], '-c', program, library('libascend_hal.so'))
+            result = rec.ended()
+            cells = [r['call_py'] for r in result.rows if r['event'] == 'MALLOC']
+            self.assertEqual([c for c in cells if 'allocate' not in c or '<module>' not in c], [], rec.stderr()[-1500:])
+            self.assertEqual(len(cells), 20)
+
     def test_python314(self):
         list(self.interpreter(14))
 

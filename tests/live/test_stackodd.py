@@ -38,6 +38,10 @@ class StackOdd(StackTest):
     def test_replaced(self):
         self.in_part('replaced', r'notes\.so')
 
+    def test_unlinked_while_traced(self):
+        """A rename and the last unlink give the file another time of change: it stays the same one."""
+        self.in_part('unlinked', r'notes\.so')
+
     def test_longjmp(self):
         self.odd('longjmp')
 

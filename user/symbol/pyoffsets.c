@@ -25,6 +25,8 @@
 /* The target runs on while it is looked at: a frame may have gone when it is read. */
 #define TRIES 20
 #define PAUSE_NS 2000000
+/* From 3.13 on it describes itself, as soon as its data is mapped (ascend-abi.md 3.1). */
+#define DESCRIBED_FROM 13
 
 struct candidate {
 	char path[PATH_MAX];
@@ -173,6 +175,11 @@ static int find_layout(struct python *py, const struct candidate *c)
 	err = py_layout__described(head, sizeof(head), &py->layout);
 	if (err == -ENOENT) {
 		minor = minor_of(py, c);
+		if (minor >= DESCRIBED_FROM) {
+			say(py, MT_PY_NOT_READY, "CPython 3.%u in %s is being loaded", minor,
+			    c->path);
+			return -EAGAIN;
+		}
 		err = py_layout__table(minor, elf_image__machine(c->img), &py->layout);
 		if (err && minor) {
 			say(py, MT_PY_UNKNOWN_VERSION,

@@ -166,7 +166,7 @@ bool stack_cell__replaced(struct stacks *s, const struct sproc *p, uint64_t time
 		return false;
 	m = past_maps__address(&s->past, p->pid, time,
 			       at + bias - (frame & MT_FRAME_EXACT ? 0 : 1));
-	return m && m->file != no;
+	return m && !unwind_store__is_one(s->unwind, m->file, no);
 }
 
 bool stack_cell__c(struct stacks *s, const struct sproc *p, uint64_t time, const struct kept *k,

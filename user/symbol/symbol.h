@@ -139,6 +139,11 @@ int unwind_store__look(struct unwind_store *s, pid_t pid, uint64_t *again);
 void unwind_store__forget(struct unwind_store *s, pid_t pid);
 /* Path of a file by its number, as the first process that mapped it saw it; NULL if none. */
 const char *unwind_store__path(const struct unwind_store *s, uint32_t file);
+/*
+ * Are two numbers of one file? It has another after each change, also of its links: when it was
+ * deleted or renamed.
+ */
+bool unwind_store__is_one(const struct unwind_store *s, uint32_t a, uint32_t b);
 void unwind_store__stats(const struct unwind_store *s, struct unwind_stats *out);
 
 /* ==== names of functions ==== */

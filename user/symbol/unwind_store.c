@@ -325,6 +325,8 @@ struct ufile *unwind_store__file(struct unwind_store *s, int fd, const char *pat
 			return NULL;
 		}
 		*v = f->no;
+		f->dev = st.st_dev;
+		f->ino = st.st_ino;
 		read_code(f, fd);
 		/* The rows of this very file: what it calls itself anybody can say. */
 		if (f->id_len && f->id_len + sizeof(k.a) <= sizeof(f->id)) {
@@ -350,6 +352,19 @@ bool ufile__waits(const struct ufile *f)
 const char *unwind_store__path(const struct unwind_store *s, uint32_t file)
 {
 	return file && file <= s->n_files ? s->files[file - 1]->path : NULL;
+}
+
+bool unwind_store__is_one(const struct unwind_store *s, uint32_t a, uint32_t b)
+{
+	const struct ufile *x, *y;
+
+	if (a == b)
+		return true;
+	if (!a || !b || a > s->n_files || b > s->n_files)
+		return false;
+	x = s->files[a - 1];
+	y = s->files[b - 1];
+	return x->ino && x->ino == y->ino && x->dev == y->dev;
 }
 
 void unwind_store__stats(const struct unwind_store *s, struct unwind_stats *out)

@@ -20,6 +20,7 @@ struct room {
 struct ufile {
 	char *path;
 	uint32_t no; /* from 1 on */
+	uint64_t dev, ino; /* of the vdso: 0 */
 	struct elf_code code[MAX_CODE]; /* where its code is mapped from */
 	uint32_t n_code; /* 0: no ELF file */
 	uint8_t id[BUILD_ID_MAX];
