@@ -88,9 +88,9 @@ static bool is_composite(const struct finder *f, const struct schema *s, unsigne
 		      (struct hkey){ types_hash(&f->types, first, hash__bytes(name, n, 0)), 0 }))
 		return true;
 	/* With the results among the arguments it is …_outf there. */
-	if (n + 5 > sizeof(name))
+	if (n + sizeof("_outf") > sizeof(name))
 		return false;
-	memcpy(name + n, "_outf", 5);
+	memcpy(name + n, "_outf", sizeof("_outf"));
 	return hmap__get(
 		&f->composite,
 		(struct hkey){ types_hash(&f->types, first, hash__bytes(name, n + 5, 0)), 0 });
