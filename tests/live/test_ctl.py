@@ -208,8 +208,9 @@ class Ctl(BasicTest):
         job = self.job('--seconds', LONG, '--rate', 1500)
         trap = self.path('trap')
         os.mkdir(trap, 0o700)
-        script = ('mount -t tmpfs none /run && ln -s "$TRAP" /run/memtap && mount -t tmpfs none /tmp && '
-                  'ln -s "$TRAP" /tmp/memtap-0 && exec "$@"')
+        # memtap may lie below what is mounted over.
+        script = ('exec 9<"$1" && shift && mount -t tmpfs none /run && ln -s "$TRAP" /run/memtap && mount -t tmpfs none /tmp && '
+                  'ln -s "$TRAP" /tmp/memtap-0 && exec /proc/self/fd/9 "$@"')
         rec = self.start('rec', ['unshare', '-m', 'sh', '-c', script, '--', memtap(), 'record', '-p', job.pid,
                                  '--collect-mode=custom', '-o', '/tmp/out'], env={'TRAP': trap, 'XDG_RUNTIME_DIR': ''})
         rec.until('no socket for memtap ctl', 'stderr')
