@@ -422,7 +422,7 @@ void python__cell(struct python *py, const struct mt_py_stack *s, uint32_t depth
 
 /* What the code objects of a process took, and how often a name could not be had. */
 struct python_counts {
-	uint64_t hits, reads, replaced, evicted; /* replaced: another code at the same address */
+	uint64_t hits, reads, evicted;
 	size_t codes, bytes;
 	const uint64_t *why; /* frames without a name, by enum mt_py_why */
 };
