@@ -11,8 +11,11 @@ class StackOdd(StackTest):
     def odd(self, kind, number=2000):
         """Cells of the rows, once all of them are what the program noted."""
         path = self.path('notes')
-        t = self.start('odd', [built('tests', 'live', 'stacks-odd'), kind, library('libascend_hal.so'),
-                               built('tests', 'live', 'stacks-part.so'), number, path])
+        return self.noted([built('tests', 'live', 'stacks-odd'), kind, library('libascend_hal.so'),
+                           built('tests', 'live', 'stacks-part.so'), number, path], number, path)
+
+    def noted(self, argv, number, path):
+        t = self.start('odd', argv)
         t.until('up')
         rec = self.record('-p', t.pid, '--call-stack=c')
         t.line()
@@ -48,6 +51,12 @@ class StackOdd(StackTest):
     def test_coroutine(self):
         cells = self.odd('coroutine')
         self.assertTrue(all(re.search(r'\((inner|outer)\(', c) for c in cells), cells[0])
+
+    def test_aligned(self):
+        """Frames aligned to more than the stack is: rbp and the frame's end are described by expressions."""
+        path = self.path('notes')
+        cells = self.noted([built('tests', 'live', 'stacks-align'), library('libascend_hal.so'), 2000, path], 2000, path)
+        self.assertTrue(all('(main+' in c for c in cells), cells[0])
 
     def test_vdso(self):
         cells = self.odd('vdso', 600)
