@@ -45,6 +45,12 @@ class StackOdd(StackTest):
         """A rename and the last unlink give the file another time of change: it stays the same one."""
         self.in_part('unlinked', r'notes\.so')
 
+    def test_mapped_twice(self):
+        """The address of a frame is that of the place where it was."""
+        cells = self.odd('twice', 1999)
+        at = {re.search(r'\(part\+0x\w+\) \[0x(\w+)', c).group(1) for c in cells}
+        self.assertIn(len(at), (2, 3), at)
+
     def test_longjmp(self):
         self.odd('longjmp')
 
