@@ -68,30 +68,11 @@ static __always_inline struct mt_uw *stack__place(void)
 	return u;
 }
 
-/*
- * Walk the stack, its innermost `limit` frames, and send it: with `always`, or
- * only if the reader does not have it. u->rec.h: who and when. Returns the hash
- * under which it is known.
- */
-static __always_inline __u64 stack__go(struct mt_uw *u, struct pt_regs *ctx, __u32 limit,
-				       int always)
+static __always_inline void stack__walk(void)
 {
-	u->rec.h.type = MT_REC_STACK;
-	u->limit = limit;
-	u->always = always;
-	uw_start(u, ctx);
 	uw_walk(0);
-	return u->rec.hash[0];
 }
 
-static __always_inline void stack__take(struct pt_regs *ctx, const struct mt_hdr *h)
-{
-	struct mt_uw *u = stack__place();
-
-	if (!u)
-		return;
-	u->rec.h = *h;
-	stack__go(u, ctx, MT_UW_MAX_FRAMES, 1);
-}
+#include "stack_go.bpf.h"
 
 #endif

@@ -79,25 +79,7 @@ __attribute__((noinline)) int uw_frames(void)
 	return 0;
 }
 
-/* NULL, and it is counted, if there is no place. */
-static __always_inline struct mt_uw *stack_cpu__start(struct pt_regs *ctx, const struct mt_hdr *h,
-						      __u32 limit, int always)
-{
-	struct mt_uw *u = uw_here();
-
-	if (!u) {
-		uw_count(MT_END_ROOM);
-		return 0;
-	}
-	u->rec.h = *h;
-	u->rec.h.type = MT_REC_STACK;
-	u->limit = limit;
-	u->always = always;
-	uw_start(u, ctx);
-	return u;
-}
-
-/* As in stack.bpf.h. The program makes no tail call itself, and is loaded with its types. */
+/* NULL, and it is counted: there is none. */
 static __always_inline struct mt_uw *stack__place(void)
 {
 	struct mt_uw *u = uw_here();
@@ -107,25 +89,25 @@ static __always_inline struct mt_uw *stack__place(void)
 	return u;
 }
 
-static __always_inline __u64 stack__go(struct mt_uw *u, struct pt_regs *ctx, __u32 limit,
-				       int always)
+/* The program makes no tail call itself, and is loaded with its types. */
+static __always_inline void stack__walk(void)
 {
-	u->rec.h.type = MT_REC_STACK;
-	u->limit = limit;
-	u->always = always;
-	uw_start(u, ctx);
 	uw_frames();
-	return u->rec.hash[0];
 }
 
-static __always_inline void stack__take(struct pt_regs *ctx, const struct mt_hdr *h)
+#include "stack_go.bpf.h"
+
+/* All but the walk. NULL, and it is counted, if there is no place. */
+static __always_inline struct mt_uw *stack_cpu__start(struct pt_regs *ctx, const struct mt_hdr *h,
+						      __u32 limit, int always)
 {
 	struct mt_uw *u = stack__place();
 
 	if (!u)
-		return;
+		return 0;
 	u->rec.h = *h;
-	stack__go(u, ctx, MT_UW_MAX_FRAMES, 1);
+	stack__begin(u, ctx, limit, always);
+	return u;
 }
 
 #endif

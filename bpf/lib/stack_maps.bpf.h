@@ -203,6 +203,35 @@ static __always_inline void uw_changed(__u32 tgid)
 }
 
 /*
+ * From the mapping *at on: the first that has something in [start, end), whose number *at is
+ * then; with `take` all of them, which are none any more. 0: there is none.
+ */
+static __always_inline int uw_overlap(const struct mt_uw_proc *proc, __u32 *at, __u64 start,
+				      __u64 end, int take)
+{
+	int found = 0;
+	__u32 i;
+
+	UW_LOOP
+	for (i = 0; i < UW_REPLACED; i++, ++*at) {
+		struct mt_uw_map *m;
+
+		if (*at >= proc->n)
+			break;
+		m = uw_map_at(proc->first + *at);
+		if (!m || m->start >= end)
+			break;
+		if (m->end <= start || m->end == m->start)
+			continue;
+		found = 1;
+		if (!take)
+			break;
+		m->end = m->start;
+	}
+	return found;
+}
+
+/*
  * Another library may be put in the place of one that is closed at once: its stacks must not be
  * walked by the rows of that one.
  *
@@ -213,26 +242,14 @@ static __always_inline void uw_changed(__u32 tgid)
 static __always_inline void uw_mapped_over(__u32 tgid, __u64 start, __u64 end)
 {
 	struct mt_uw_proc *proc = bpf_map_lookup_elem(&uw_procs, &tgid), *now;
-	__u32 at, i, gen, found = 0;
-	struct mt_uw_map *m;
+	__u32 at, gen;
 
 	if (!proc)
 		return;
 	gen = proc->gen;
 	at = uw_first_from(proc, start);
 	at = at ? at - 1 : 0; /* which may reach into it */
-	UW_LOOP
-	for (i = 0; i < UW_REPLACED; i++, at++) {
-		if (at >= proc->n)
-			break;
-		m = uw_map_at(proc->first + at);
-		if (!m || m->start >= end)
-			break;
-		found = m->end > start && m->end != m->start;
-		if (found)
-			break;
-	}
-	if (!found)
+	if (!uw_overlap(proc, &at, start, end, 0))
 		return;
 	uw_changed(tgid);
 	now = bpf_map_lookup_elem(&uw_procs, &tgid);
@@ -242,16 +259,7 @@ static __always_inline void uw_mapped_over(__u32 tgid, __u64 start, __u64 end)
 		return;
 	}
 	proc->gen = 0; /* what threads remember of it is old too */
-	UW_LOOP
-	for (i = 0; i < UW_REPLACED; i++, at++) {
-		if (at >= proc->n)
-			break;
-		m = uw_map_at(proc->first + at);
-		if (!m || m->start >= end)
-			break;
-		if (m->end > start)
-			m->end = m->start;
-	}
+	uw_overlap(proc, &at, start, end, 1);
 }
 
 #define UW_FIELD(x) (*(const volatile __u32 *)&(x))

@@ -2,6 +2,7 @@
 /* What a process had mapped at a time, from notices that say no more than when it came. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "symbol/past_maps.h"
 
@@ -112,4 +113,21 @@ Test(past_maps, many)
 	past_maps__forget(&past, 7);
 	past_maps__forget(&past, 7);
 	cr_assert_eq(past_maps__epoch(&past, 7, t0 + 1000 + i), 0);
+}
+
+/* Asked for each row: what was mapped long ago must not be counted again each time. */
+Test(past_maps, epochs_are_cheap)
+{
+	struct timespec a, b;
+	uint64_t sum = 0;
+	uint32_t i;
+
+	for (i = 0; i < 4000; i++)
+		add(0x10000 + 0x10000ULL * i, 100 + i, t0 - 2000000 + i, UINT64_MAX);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &a);
+	for (i = 0; i < 1000000; i++)
+		sum += past_maps__epoch(&past, 7, UINT64_MAX - 1);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &b);
+	cr_assert_eq(sum, 1000000 * past_maps__epoch(&past, 7, UINT64_MAX - 1));
+	cr_assert_lt((b.tv_sec - a.tv_sec) * 1000 + (b.tv_nsec - a.tv_nsec) / 1000000, 800);
 }

@@ -30,15 +30,41 @@ static bool interrupted(struct scan *c)
 	return c->s && session__interrupted(c->s);
 }
 
-/* Where a file leads by its RUNPATH. */
-static void follow(struct scan *c, int fd, const char *path)
+#define MAX_DEPTH 16
+#define MAX_NEEDED 256
+
+static int follow_needed(void *ctx, pid_t pid, const char *path, int fd);
+
+/* Where a file leads by its RUNPATH and, before it is started, by those of what it needs. */
+static void follow_image(struct scan *c, const struct elf_image *img, const char *path, bool needs)
+{
+	const char *runpath = elf_image__runpath(img), *name;
+	size_t i;
+
+	finder__file(c->finder, path, runpath);
+	if (!needs || !runpath || c->depth == MAX_DEPTH)
+		return;
+	c->depth++;
+	for (i = 0; i < MAX_NEEDED && (name = elf_image__needed(img, i)); i++)
+		finder__needed(c->finder, path, runpath, name, follow_needed, c);
+	c->depth--;
+}
+
+static void follow(struct scan *c, int fd, const char *path, bool needs)
 {
 	struct elf_image *img;
 
 	if (elf_image__open_fd(fd, path, &img))
 		return;
-	finder__file(c->finder, path, elf_image__runpath(img));
+	follow_image(c, img, path, needs);
 	elf_image__close(img);
+}
+
+static int follow_needed(void *ctx, pid_t pid, const char *path, int fd)
+{
+	(void)pid;
+	follow(ctx, fd, path, true);
+	return 0;
 }
 
 /* Mapped since notices are missing, by a process that is traced. */
@@ -92,8 +118,9 @@ int scan__mapping(void *ctx, const struct mapping *m)
 		if (c->s && f && !c->only_missing)
 			later__mapped(c->s, f, c->pid);
 	}
+	/* What it needs is mapped as well, unless it is just being started. */
 	if (c->finder && !m->outside)
-		follow(c, fd, m->path);
+		follow(c, fd, m->path, finder__is_program(c->finder, m->path));
 	close(fd);
 	return 0;
 }
@@ -109,7 +136,7 @@ static int on_file(void *ctx, pid_t pid, const char *path, int fd)
 	c->ahead++;
 	hmap__put(&c->names, (struct hkey){ hash__bytes(base, strlen(base), 0), 0 }, NULL);
 	probe_fd(c, fd, path);
-	follow(c, fd, path);
+	follow(c, fd, path, true);
 	return 0;
 }
 
@@ -145,7 +172,7 @@ static void follow_command(struct scan *c)
 	}
 	if (elf_image__open(path, &img))
 		return; /* a script: its interpreter is seen when it starts */
-	finder__file(c->finder, path, elf_image__runpath(img));
+	follow_image(c, img, path, true);
 	elf_image__close(img);
 }
 

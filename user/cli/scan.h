@@ -16,6 +16,7 @@ struct scan {
 	size_t ahead; /* wanted files found ahead */
 	size_t added;
 	struct finder *finder;
+	unsigned int depth; /* libraries that need each other by their RUNPATHs */
 	uint64_t last_ino;
 	uint32_t last_dev[2];
 	struct hmap names; /* base names mapped already or found ahead */

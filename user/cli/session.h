@@ -206,6 +206,8 @@ int session__find_names(struct session *s);
 bool session__join(struct session *s, pid_t pid, uint64_t since);
 /* Notices of new mappings: their files are probed, and what is missing is noted. */
 void session__read_maps(struct session *s);
+/* How the command has ended, if it has: one that is just ending is waited for, 2 s at most. */
+void session__reap(struct session *s);
 /* Any target left? */
 bool session__alive(struct session *s);
 int session__spawn(struct session *s);

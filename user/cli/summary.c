@@ -36,6 +36,7 @@ void session__collect(struct session *s)
 	s->crowded = c.rules[RULE_CROWDED];
 	s->probes_failed = probes_failed(s);
 	later__settle(s);
+	session__reap(s);
 	if (!site_stat__read(s->stats_fd, 0, &st)) {
 		s->life_seen = st.seen;
 		s->life_lost = st.lost;

@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define REAP_NS 2000000000ULL /* nobody waits longer for a summary */
+
 bool target__is(struct session *s, pid_t pid, struct mt_target *t)
 {
 	uint32_t key = (uint32_t)pid;
@@ -283,15 +285,38 @@ void session__end_child(struct session *s)
 	s->child = 0;
 }
 
-bool session__alive(struct session *s)
+static void look_at_child(struct session *s)
 {
-	uint32_t key;
 	int status;
 
-	if (s->child && !s->child_done && waitpid(s->child, &status, WNOHANG) == s->child) {
+	if (s->child > 0 && !s->child_done && waitpid(s->child, &status, WNOHANG) == s->child) {
 		s->child_done = true;
 		s->child_status = status;
 	}
+}
+
+void session__reap(struct session *s)
+{
+	uint64_t end = clock__boot() + REAP_NS;
+	struct mt_target t;
+
+	look_at_child(s);
+	/*
+	 * The programs take it out of the set when its last thread begins to end. Before it has a
+	 * status it gives back its memory and files, and a debugger may look at it.
+	 */
+	while (s->child > 0 && !s->child_done && !s->early && !target__is(s, s->child, &t) &&
+	       clock__boot() < end) {
+		usleep(5000);
+		look_at_child(s);
+	}
+}
+
+bool session__alive(struct session *s)
+{
+	uint32_t key;
+
+	look_at_child(s);
 	if (s->opts.all || s->opts.cgroup || s->opts.n_names)
 		return true;
 	/* The programs take a process out of the set when its last thread is gone. */

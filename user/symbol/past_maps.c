@@ -10,10 +10,15 @@
 #define KEEP_NS 5000000000ULL
 #define KEEP_MAX 4096 /* of a process; a dlopen takes 0.1 ms */
 
+struct entry {
+	struct past_map m;
+	uint64_t came; /* when it was noted, or later: all that it tells of was before */
+};
+
 struct past {
-	struct past_map *v; /* in the order in which they came */
+	struct entry *v; /* in the order in which they came */
 	size_t n, cap;
-	uint64_t pruned; /* changes by what came before them */
+	uint64_t changes; /* by all that ever came */
 };
 
 static struct past *of_pid(const struct past_maps *p, pid_t pid)
@@ -38,14 +43,12 @@ static unsigned int changes(const struct past_map *m, uint64_t time)
 static void prune(struct past *x)
 {
 	uint64_t now = clock__boot();
-	size_t i = 0, j;
+	size_t i = 0;
 
-	while (i < x->n && age_of(&x->v[i]) + KEEP_NS < now)
+	while (i < x->n && age_of(&x->v[i].m) + KEEP_NS < now)
 		i++;
 	if (x->n - i > KEEP_MAX / 2)
 		i = x->n - KEEP_MAX / 2;
-	for (j = 0; j < i; j++)
-		x->pruned += changes(&x->v[j], UINT64_MAX);
 	x->n -= i;
 	memmove(x->v, x->v + i, x->n * sizeof(*x->v));
 }
@@ -53,7 +56,7 @@ static void prune(struct past *x)
 int past_maps__add(struct past_maps *p, pid_t pid, const struct past_map *m)
 {
 	struct past *x = of_pid(p, pid);
-	uint64_t *v;
+	uint64_t *v, came;
 
 	if (!x) {
 		x = calloc(1, sizeof(*x));
@@ -77,7 +80,11 @@ int past_maps__add(struct past_maps *p, pid_t pid, const struct past_map *m)
 		x->v = more;
 		x->cap = cap;
 	}
-	x->v[x->n++] = *m;
+	came = MT_MAX(clock__boot(), age_of(m));
+	if (x->n)
+		came = MT_MAX(came, x->v[x->n - 1].came);
+	x->v[x->n++] = (struct entry){ *m, came };
+	x->changes += changes(m, UINT64_MAX);
 	return 0;
 }
 
@@ -124,8 +131,8 @@ ssize_t past_maps__at(const struct past_maps *p, pid_t pid, uint64_t time,
 		return -ENOMEM;
 	}
 	for (i = 0; i < n_past; i++)
-		if (x->v[i].from <= time && x->v[i].until >= time)
-			order[valid++] = &x->v[i];
+		if (x->v[i].m.from <= time && x->v[i].m.until >= time)
+			order[valid++] = &x->v[i].m;
 	qsort(order, valid, sizeof(*order), by_age);
 	for (i = 0; i < valid; i++)
 		if (!overlaps(v, n, &order[i]->map))
@@ -143,11 +150,12 @@ ssize_t past_maps__at(const struct past_maps *p, pid_t pid, uint64_t time,
 uint64_t past_maps__epoch(const struct past_maps *p, pid_t pid, uint64_t time)
 {
 	const struct past *x = of_pid(p, pid);
-	uint64_t n = x ? x->pruned : 0;
-	size_t i;
+	uint64_t n = x ? x->changes : 0;
+	size_t i = x ? x->n : 0;
 
-	for (i = 0; x && i < x->n; i++)
-		n += changes(&x->v[i], time);
+	/* For each row: only what came since then is looked at. */
+	while (i-- > 0 && x->v[i].came >= time)
+		n -= changes(&x->v[i].m, UINT64_MAX) - changes(&x->v[i].m, time);
 	return n;
 }
 
@@ -159,7 +167,7 @@ const struct mt_uw_map *past_maps__address(const struct past_maps *p, pid_t pid,
 	size_t i;
 
 	for (i = 0; x && i < x->n; i++) {
-		const struct past_map *m = &x->v[i];
+		const struct past_map *m = &x->v[i].m;
 
 		if (m->from <= time && m->until >= time && addr >= m->map.start &&
 		    addr < m->map.end && (!best || m->from >= best->from))
@@ -176,7 +184,7 @@ const struct mt_uw_map *past_maps__file(const struct past_maps *p, pid_t pid, ui
 	size_t i;
 
 	for (i = 0; x && i < x->n; i++) {
-		const struct past_map *m = &x->v[i];
+		const struct past_map *m = &x->v[i].m;
 
 		/* A return address may be the one behind the last instruction. */
 		if (m->map.file == file && m->from <= time && m->until >= time &&

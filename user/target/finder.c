@@ -165,7 +165,7 @@ void finder__file(struct finder *f, const char *path, const char *runpath)
 	ldpath__each(runpath, &how, queue_dir, f);
 }
 
-/* ---- listing ---- */
+/* ---- what a file needs ---- */
 
 static bool wanted(const struct finder *f, const char *base)
 {
@@ -196,6 +196,65 @@ static bool is_listed(struct finder *f, int fd)
 	hmap__put(&f->listed, (struct hkey){ hash__bytes(id, sizeof(id), 0), id[2] }, &fresh);
 	return !fresh;
 }
+
+struct needing {
+	struct finder *f;
+	const char *name;
+	finder_fn fn;
+	void *ctx;
+};
+
+/* In this directory? Then it is looked for in no other one. */
+static int needed_in(void *ctx, const char *dir)
+{
+	struct needing *x = ctx;
+	char path[PATH_MAX];
+	struct hkey k;
+	int fd;
+
+	if (x->f->asked++ >= MAX_ASKED) {
+		finder__note(x->f, dir, -ENOSPC);
+		return 1;
+	}
+	if ((size_t)snprintf(path, sizeof(path), "%s/%s", dir, x->name) >= sizeof(path))
+		return 0;
+	/* Apart from the directories, which may have the same names. */
+	k = (struct hkey){ hash__bytes(path, strlen(path), 1), 1 };
+	if (hmap__get(&x->f->seen, k))
+		return 1;
+	fd = root__open_file(x->f->root, path);
+	if (fd < 0)
+		return 0;
+	hmap__put(&x->f->seen, k, NULL);
+	if (!is_listed(x->f, fd))
+		x->fn(x->ctx, x->f->pid, path, fd);
+	close(fd);
+	return 1;
+}
+
+void finder__needed(struct finder *f, const char *path, const char *runpath, const char *name,
+		    finder_fn fn, void *ctx)
+{
+	struct needing x = { f, name, fn, ctx };
+	char origin[PATH_MAX];
+	const char *slash = strrchr(path, '/');
+	struct ldpath how = { ":", f->cwd, origin, true };
+
+	/* What is wanted is found with all of its directory. */
+	if (!runpath || !slash || (size_t)(slash - path) >= sizeof(origin) || strchr(name, '/') ||
+	    wanted(f, name))
+		return;
+	memcpy(origin, path, (size_t)(slash - path));
+	origin[slash - path] = '\0';
+	ldpath__each(runpath, &how, needed_in, &x);
+}
+
+bool finder__is_program(const struct finder *f, const char *path)
+{
+	return !strcmp(f->exe, path);
+}
+
+/* ---- listing ---- */
 
 /* Every wanted file of one directory. */
 static int list(struct finder *f, const char *dir, finder_fn fn, void *ctx)

@@ -121,6 +121,15 @@ int finder__open(pid_t pid, const char *const *names, size_t n_names, struct fin
  */
 void finder__file(struct finder *f, const char *path, const char *runpath);
 /*
+ * fn for what a file of this RUNPATH needs by a name (DT_NEEDED) and that is found there: each
+ * file once, none of the names that are searched for. It may lead further; what fn returns is
+ * ignored.
+ */
+void finder__needed(struct finder *f, const char *path, const char *runpath, const char *name,
+		    finder_fn fn, void *ctx);
+/* Is this, as the process sees it, the file of its program? */
+bool finder__is_program(const struct finder *f, const char *path);
+/*
  * fn for each existing regular file of the names in these places, LD_LIBRARY_PATH,
  * ld.so.cache, default directories, ASCEND_HOME_PATH and the driver's folder, and
  * site-packages of its Python. Stops when fn returns non-zero; returns that.
