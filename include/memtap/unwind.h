@@ -131,6 +131,7 @@ enum mt_uw_end {
 	MT_END_LOOP, /* a frame that does not lie above the one before, or askew (aarch64) */
 	MT_END_NOPROC, /* the mappings of the process are not there (yet) */
 	MT_END_ROOM, /* no place to walk it: no storage for the thread */
+	MT_END_GO, /* as MT_END_NOROW, in a file of Go: only user space tells */
 	MT_END_MAX
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // stacks-odd KIND HAL PART NUMBER NOTES: allocates from where code is odd, and notes who called
 // (stackcall.c). KIND: memfd, deleted, replaced, unlinked (while it is traced), twice (the second time while it
-// is traced): PART is mapped so; longjmp, coroutine, vdso.
+// is traced), reopened (in a namespace of its own, without end): PART is mapped so; longjmp, coroutine, vdso.
 #include <coroutine>
 #include <csetjmp>
 #include <csignal>
@@ -103,6 +103,21 @@ static void twice(int i, int number, const char *path)
 		usleep(500000);
 	}
 	part = of[i & 1];
+	leaf();
+}
+
+/* In a new namespace of the dynamic linker each time; it is kept while eight more are opened. */
+static void reopened(int i, const char *path)
+{
+	static void *open[8];
+	void *&h = open[i % 8];
+
+	if (h)
+		dlclose(h);
+	h = dlmopen(LM_ID_NEWLM, path, RTLD_NOW);
+	part = h ? reinterpret_cast<part_fn *>(dlsym(h, "part")) : nullptr;
+	if (!part)
+		abort();
 	leaf();
 }
 
@@ -223,6 +238,7 @@ int main(int argc, char **argv)
 			: kind == "coroutine" ? coroutines(i)
 			: kind == "unlinked"  ? unlinked(i, number, argv[3], argv[5])
 			: kind == "twice"     ? twice(i, number, argv[3])
+			: kind == "reopened"  ? reopened(i, argv[3])
 					      : (void)leaf();
 	puts("done");
 	fflush(stdout);

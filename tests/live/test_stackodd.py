@@ -1,10 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """C stacks through code that is in no file any more, left by longjmp, of coroutines, of the kernel."""
+import os
 import re
+import shutil
+import subprocess
+import time
 import unittest
 
 from harness import built
-from test_callstack import StackTest, library
+from test_callstack import StackTest, c_frames, library, notes
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+GO = 'the stack of a goroutine, which its file does not describe'
 
 
 class StackOdd(StackTest):
@@ -50,6 +57,77 @@ class StackOdd(StackTest):
         cells = self.odd('twice', 1999)
         at = {re.search(r'\(part\+0x\w+\) \[0x(\w+)', c).group(1) for c in cells}
         self.assertIn(len(at), (2, 3), at)
+
+    def test_reopened(self):
+        """A copy of a library in a new namespace each time: what is not cut is right, and most is not."""
+        path = self.path('notes')
+        t = self.start('odd', [built('tests', 'live', 'stacks-odd'), 'reopened', library('libascend_hal.so'),
+                               built('tests', 'live', 'stacks-part.so'), 1500, path])
+        t.until('up')
+        rec = self.record('-p', t.pid, '--call-stack=c')
+        t.line()
+        t.until('done', limit=120)
+        result = rec.stop()
+        want = [c for list_ in notes(path).values() for c in list_]
+        rows = [r for r in result.rows if r['type'] == 'HAL' and r['event'] == 'MALLOC']
+        got = [c_frames(r['call_c']) for r in rows]
+        self.assertEqual(len(got), len(want))
+        wrong = [(r['call_c'], [hex(c) for c in callers]) for r, (f, cut), callers in zip(rows, got, want)
+                 if not cut and f[-len(callers):] != callers]
+        self.assertEqual(wrong[:2], [])
+        s = result.summary['stacks']
+        self.assertGreater(sum(not cut for _, cut in got), 0.5 * len(want), s)
+        self.assertEqual(s['unknown_cells'], 0)
+
+    def many(self, maps, number):
+        """The recording of a program that maps one file so often, before and after; memory of memtap then."""
+        path = self.path(self.number('notes'))
+        t = self.start('many', [built('tests', 'live', 'stacks-many'), library('libascend_hal.so'),
+                                built('tests', 'live', 'stacks-part.so'), path, number, maps])
+        t.until('up')
+        rec = self.record('-p', t.pid, '--call-stack=c')
+        t.line()
+        t.until('mapped', limit=120)
+        time.sleep(1)
+        t.line()
+        t.until('done', limit=120)
+        result = rec.stop()
+        self.assertGreaterEqual(self.compare(result, path), number)
+        return result.summary
+
+    def test_many_mappings(self):
+        """10,000 mappings of one file: bounded, counted, and no slower."""
+        few, many = self.many(10, 20000), self.many(10000, 20000)
+        self.assertEqual(few['stacks']['maps_over'], 0)
+        self.assertGreater(many['stacks']['maps_over'], 5000)
+        self.assertEqual(many['stacks']['c_cut'], {})
+        self.assertLess(many['memory_kib'] - few['memory_kib'], 32 << 10)
+        # 10,000 lines of maps are read some times.
+        self.assertLess(many['cpu_seconds'], 2 * few['cpu_seconds'] + 4)
+
+    def test_go(self):
+        """C that a program of Go calls: up to Go's own functions, and the reason says so."""
+        go, program, number = shutil.which('go', path=f'{os.environ["PATH"]}:/usr/local/go/bin'), self.path('go'), 400
+        if not go:
+            self.skipTest('no go')
+        done = subprocess.run([go, 'build', '-o', program, os.path.join(HERE, 'stacks_go.go')], capture_output=True,
+                              text=True, timeout=300, env={'HOME': self.dir, **os.environ, 'CGO_ENABLED': '1'})
+        if done.returncode:
+            self.skipTest(f'go build: {done.stderr.strip().splitlines()[-1]}')
+        truth = os.path.dirname(library('libsim_truth.so'))
+        t = self.start('go', [program, library('libascend_hal.so'), number], env={'LD_LIBRARY_PATH': truth})
+        t.until('up')
+        rec = self.record('-p', t.pid, '--call-stack=c')
+        t.line()
+        t.until('done', limit=120)
+        result = rec.stop()
+        cells = [r['call_c'] for r in result.rows if r['type'] == 'HAL']
+        self.assertEqual(len(cells), 2 * number)
+        for cell in cells:
+            self.assertRegex(cell, r'(?m)^\S*\(once\+')
+            self.assertTrue(cell.endswith(f'(cut: {GO})\n'), cell)
+        self.assertEqual(result.summary['stacks']['c_cut'], {GO: 2 * number})
+        self.assertIn(f'cut, {GO}: {2 * number}', result.stderr)
 
     def test_longjmp(self):
         self.odd('longjmp')

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "symbol/elfview.h"
 #include "symbol/stacks_internal.h"
 
 const char *stack_end__text(unsigned int end)
@@ -23,6 +24,7 @@ const char *stack_end__text(unsigned int end)
 		[MT_END_LOOP] = "a frame that is not above the one before",
 		[MT_END_NOPROC] = "the process is not known yet",
 		[MT_END_ROOM] = "no memory for the thread",
+		[MT_END_GO] = "the stack of a goroutine, which its file does not describe",
 	};
 
 	return end < MT_END_MAX && words[end] ? words[end] : "unknown";
@@ -39,24 +41,28 @@ void stack_cell__meet(struct stacks *s, struct sfile *f)
 	f->fd = -1;
 }
 
-/* Where the process has it: address in the process less the one in the file. */
+/*
+ * Where the process has it: address in the process less the one in the file. False: nowhere, or
+ * at several places that have one number (unwind_twins.c).
+ */
 static bool bias_of(const struct sproc *p, uint32_t file, uint64_t vaddr, uint64_t *bias)
 {
-	bool found = false;
+	bool found = false, holds = false;
 	uint32_t i;
 
 	for (i = 0; p && i < p->n_maps; i++) {
 		const struct mt_uw_map *m = &p->maps[i];
+		bool here = vaddr + m->bias >= m->start && vaddr + m->bias <= m->end;
 
-		if (m->file != file)
+		if (m->file != file || (found && !here))
 			continue;
-		if (!found)
-			*bias = m->bias;
-		found = true;
-		if (vaddr + m->bias >= m->start && vaddr + m->bias <= m->end) {
-			*bias = m->bias;
-			break;
+		if (holds && m->bias != *bias) {
+			*bias = 0;
+			return false;
 		}
+		*bias = m->bias;
+		found = true;
+		holds = holds || here;
 	}
 	return found;
 }
@@ -112,6 +118,34 @@ int stack_cell__file(struct stacks *s, uint32_t no)
 	if (!f->known || symbols__files(s->symbols, &f->id, &fd, &debug_fd))
 		return -1;
 	return fd;
+}
+
+/* Its compiler says so, whatever it has been stripped of. */
+static bool is_go(struct stacks *s, uint32_t no)
+{
+	struct sfile *f = &s->files[no - 1];
+	struct elf_view v;
+	int fd;
+
+	if (f->asked_go)
+		return f->go;
+	f->asked_go = true;
+	fd = stack_cell__file(s, no);
+	if (fd < 0 || elf_view__map(fd, &v))
+		return false;
+	f->go = elf_view__has(&v, ".note.go.buildid") || elf_view__has(&v, ".gopclntab");
+	elf_view__close(&v);
+	return f->go;
+}
+
+uint8_t stack_cell__end(struct stacks *s, const struct kept *k)
+{
+	uint64_t frame = k->end == MT_END_NOROW && k->n ? k->frames[k->n - 1] : MT_FRAME_RAW;
+	uint32_t no = (frame & ~(MT_FRAME_RAW | MT_FRAME_EXACT)) >> MT_FRAME_FILE_SHIFT;
+
+	if (frame & MT_FRAME_RAW || !no || no > s->n_files || !is_go(s, no))
+		return k->end;
+	return MT_END_GO;
 }
 
 void stack_cell__frame(struct stacks *s, const struct sproc *p, uint64_t time, uint64_t frame,
@@ -187,7 +221,7 @@ bool stack_cell__c(struct stacks *s, const struct sproc *p, uint64_t time, const
 	}
 	if (n == k->n && !s->opts.plain && !stack_end__complete(k->end) &&
 	    !(k->end == MT_END_DEEP && s->opts.c_depth))
-		strbuf__printf(sb, "(cut: %s)\n", stack_end__text(k->end));
+		strbuf__printf(sb, "(cut: %s)\n", stack_end__text(stack_cell__end(s, k)));
 	return false;
 }
 

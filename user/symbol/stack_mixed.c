@@ -140,7 +140,7 @@ static void put(struct merge *m, bool merged)
 			empty = kept__begins(m->py)[at] - 1u;
 	}
 	if (m->left && !m->s->opts.plain && !stack_end__complete(m->c->end))
-		strbuf__printf(m->sb, "(cut: %s)\n", stack_end__text(m->c->end));
+		strbuf__printf(m->sb, "(cut: %s)\n", stack_end__text(stack_cell__end(m->s, m->c)));
 }
 
 enum stack_merge stack_mixed__cell(struct stacks *s, const struct sproc *p, uint64_t time,

@@ -51,8 +51,10 @@ static struct text *make_text(struct stacks *s, const struct wanted *w, const st
 	} else {
 		t->replaced = stack_cell__c(s, w->p, w->time, c, &s->sb);
 	}
-	if (!w->python)
+	if (!w->python) {
 		t->end = c->end;
+		t->shown = t->replaced ? MT_END_NOMAP : stack_cell__end(s, c);
+	}
 	t->data = malloc(s->sb.len + 1);
 	if (!t->data || s->sb.failed) {
 		s->sb.failed = false;
@@ -143,9 +145,9 @@ void stacks__cells(struct stacks *s, uint32_t tgid, uint32_t start, uint64_t tim
 		t = text_of(s, &w);
 		if (t && s->opts.mixed)
 			s->merged[t->merge]++;
-		if (t && t->replaced) {
+		if (t && t->shown != t->end) {
 			s->copies.moved[t->end]--;
-			s->copies.moved[MT_END_NOMAP]++;
+			s->copies.moved[t->shown]++;
 		}
 		show(t, &out->c, &out->c_len);
 	}

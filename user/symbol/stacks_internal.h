@@ -125,6 +125,7 @@ struct sfile {
 	bool known; /* symbols has it under id */
 	bool has_low;
 	uint64_t low; /* copy_space__low */
+	bool asked_go, go; /* was it looked whether it is of Go; is it? */
 };
 
 /* A definition that waits for its process to be read. */
@@ -165,7 +166,8 @@ struct text {
 	size_t len;
 	enum stack_merge merge;
 	bool replaced; /* as stack_cell__c says */
-	uint8_t end; /* how the stack ended otherwise */
+	uint8_t end; /* how the stack ended by the programs, or its copy */
+	uint8_t shown; /* and by the cell: what is known of the files as well */
 };
 
 struct stacks {
@@ -255,6 +257,8 @@ void stack_cell__frame(struct stacks *s, const struct sproc *p, uint64_t time, u
  */
 bool stack_cell__replaced(struct stacks *s, const struct sproc *p, uint64_t time, uint64_t frame);
 /* One frame of Python: its number in the store. */
+/* Why it ends, as a cell says it. With the lock held. */
+uint8_t stack_cell__end(struct stacks *s, const struct kept *k);
 void stack_cell__line(struct stacks *s, uint32_t line, struct strbuf *sb);
 /* Has a process of this number ended, that was ours? With the lock held. */
 bool stacks__has_ended(const struct stacks *s, pid_t pid);

@@ -22,6 +22,9 @@
 #define OPEN_MS 1000
 /* Files that are held open for it. */
 #define MAX_WAITING 256
+/* Mappings of one file, and such without one, in a process: the others have room beside them. */
+#define MAX_OF_FILE 256
+#define MAX_OF_NONE 2048
 
 /* A file whose rows are to be built. */
 struct waiting {
@@ -40,6 +43,10 @@ struct reading {
 	struct waiting *waiting;
 	uint32_t n_waiting, cap_waiting;
 	uint32_t n_over; /* mappings that have no place */
+	uint32_t n_none; /* mappings without a file */
+	struct mapping last; /* the last one of a file, with a path of its own */
+	char *last_path;
+	struct ufile *last_file; /* NULL: it is to be opened */
 	uint64_t again; /* when it is to be looked at again; 0: no need */
 };
 
@@ -195,17 +202,62 @@ void unwind_store__place(struct unwind_store *s, pid_t pid, int fd, const struct
 		to->file = unwind_twins__number(s, p->copy, p->maps.n, f->no, to->bias);
 }
 
+/* Is it of the same file as the one before? Then that need not be opened again. */
+static bool is_same(const struct reading *r, const struct mapping *m)
+{
+	const struct mapping *l = &r->last;
+
+	return r->last_file && m->ino && m->ino == l->ino && m->dev_major == l->dev_major &&
+	       m->dev_minor == l->dev_minor && !strcmp(m->path, r->last_path);
+}
+
+static void remember(struct reading *r, const struct mapping *m, struct ufile *f)
+{
+	free(r->last_path);
+	r->last = *m;
+	r->last_path = f ? strdup(m->path) : NULL;
+	r->last_file = r->last_path ? f : NULL;
+}
+
+/* Its file, and what is open of it or -1. NULL: it has none, or it cannot be opened. */
+static struct ufile *file_of(struct reading *r, const struct mapping *m, int *fd)
+{
+	struct ufile *f = NULL;
+
+	*fd = -1;
+	if (*m->path == '/') {
+		if (is_same(r, m))
+			return r->last_file;
+		*fd = mapping__open_within(&r->s->opening, r->pid, m, OPEN_MS);
+		f = *fd < 0 ? NULL : unwind_store__file(r->s, *fd, m->path);
+		remember(r, m, f);
+	} else if (strcmp(m->path, "[vdso]") == 0) {
+		*fd = copy_vdso(r->pid, m);
+		f = *fd < 0 ? NULL : vdso_file(r->s, *fd);
+	}
+	return f;
+}
+
+/* Somebody may map one file without end: what lies above it is looked at all the same. */
+static bool has_place(struct reading *r, struct ufile *f)
+{
+	if (r->n == 1U << MT_UW_MAPS_SHIFT) /* more are not looked at by the programs either */
+		return false;
+	if (!f)
+		return r->n_none++ < MAX_OF_NONE;
+	if (f->look != r->s->look) {
+		f->look = r->s->look;
+		f->places_seen = 0;
+	}
+	return f->places_seen++ < MAX_OF_FILE;
+}
+
 static int on_mapping(void *ctx, const struct mapping *m)
 {
 	struct reading *r = ctx;
-	struct ufile *f = NULL;
-	int fd = -1;
+	struct ufile *f;
+	int fd, err = 0;
 
-	/* More are not looked at by the programs either. */
-	if (r->n == 1U << MT_UW_MAPS_SHIFT) {
-		r->n_over++;
-		return 0;
-	}
 	if (r->n == r->cap) {
 		uint32_t cap = r->cap + 128;
 		void *more = realloc(r->maps, cap * sizeof(*r->maps));
@@ -215,25 +267,25 @@ static int on_mapping(void *ctx, const struct mapping *m)
 		r->maps = more;
 		r->cap = cap;
 	}
-	r->maps[r->n] = (struct mt_uw_map){ .start = m->start, .end = m->end };
-	if (*m->path == '/') {
-		fd = mapping__open_within(&r->s->opening, r->pid, m, OPEN_MS);
-		f = fd < 0 ? NULL : unwind_store__file(r->s, fd, m->path);
-	} else if (strcmp(m->path, "[vdso]") == 0) {
-		fd = copy_vdso(r->pid, m);
-		f = fd < 0 ? NULL : vdso_file(r->s, fd);
+	f = file_of(r, m, &fd);
+	if (!has_place(r, f)) {
+		r->n_over++;
+		goto out;
 	}
+	r->maps[r->n] = (struct mt_uw_map){ .start = m->start, .end = m->end };
 	if (f)
 		fill(&r->maps[r->n], f, m);
 	r->n++;
-	if (f && ufile__waits(f) && r->n_waiting < MAX_WAITING) {
-		int err = wait_for(r, f, fd);
-
-		return err ? err : note_file(r, f->no);
+	if (f && fd >= 0 && ufile__waits(f) && r->n_waiting < MAX_WAITING) {
+		err = wait_for(r, f, fd);
+		fd = -1;
 	}
+	if (f && !err)
+		err = note_file(r, f->no);
+out:
 	if (fd >= 0)
 		close(fd);
-	return f ? note_file(r, f->no) : 0;
+	return err;
 }
 
 static struct uproc *proc_of(struct unwind_store *s, pid_t pid)
@@ -376,6 +428,7 @@ int unwind_store__look(struct unwind_store *s, pid_t pid, uint64_t *again)
 	int err;
 
 	s->since = s->clock;
+	s->look++;
 	if (s->sink.look)
 		s->sink.look(s->sink.ctx, pid);
 	err = proc__each_code(pid, on_mapping, &r);
@@ -388,6 +441,7 @@ int unwind_store__look(struct unwind_store *s, pid_t pid, uint64_t *again)
 	if (r.n_over > s->stats.maps_over)
 		s->stats.maps_over = r.n_over;
 	free(r.waiting);
+	free(r.last_path);
 	free(r.maps);
 	free(r.files);
 	return err;

@@ -36,6 +36,7 @@ struct ufile {
 	uint64_t used;
 	uint64_t retry; /* room is looked for again (boot) */
 	bool no_room; /* counted so */
+	uint32_t look, places_seen; /* mappings of it, in the look of this number */
 	struct room need; /* of its table; no pages: not known yet */
 };
 
@@ -67,6 +68,7 @@ struct unwind_store {
 	int cache; /* folder, or -1 */
 	uint64_t clock; /* counts uses */
 	uint32_t gen; /* of the last mt_uw_proc */
+	uint32_t look; /* counts readings of processes */
 	uint64_t since; /* its value when the process was begun that is read */
 	struct deadline opening; /* of files that processes map */
 
