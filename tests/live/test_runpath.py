@@ -44,16 +44,24 @@ class Runpath(BasicTest):
                        '-Wl,--allow-shlib-undefined', '-Wl,-rpath,$ORIGIN/mid')
 
     def test_runpath_of_a_runpath(self):
-        """Probed before it is mapped, also where a shell starts the program."""
-        program = self.program()
-        for command in ([program], ['/bin/sh', '-c', f'{program}; :']):
-            with self.subTest(command=command):
-                result = self.record('--', *command, attached=False,
-                                     env={'LD_LIBRARY_PATH': self.path('app', 'truth')}).ended()
-                self.assertEqual(result.rc, 0, result.stderr)
-                self.assertEqual(result.summary['late_libraries'], [], result.stderr)
-                self.assertEqual(result.summary['command_status'], 0)
-                self.assertEqual(sum(r['type'] == 'HAL' for r in result.rows), 2, result.stderr)
+        """Probed before it is mapped."""
+        result = self.run_program(self.program())
+        self.assertEqual(result.summary['late_libraries'], [], result.stderr)
+        self.assertEqual(sum(r['type'] == 'HAL' for r in result.rows), 2, result.stderr)
+
+    def run_program(self, *command):
+        result = self.record('--', *command, attached=False,
+                             env={'LD_LIBRARY_PATH': self.path('app', 'truth')}).ended()
+        self.assertEqual(result.rc, 0, result.stderr)
+        self.assertEqual(result.summary['command_status'], 0)
+        return result
+
+    def test_gone_before_it_is_read(self):
+        """Children that end before anybody looks at them: each has its rows, or is said to be late."""
+        result = self.run_program('/bin/sh', '-c', f'for i in 1 2 3; do {self.program()}; done')
+        rows = {r['pid'] for r in result.rows if r['type'] == 'HAL'}
+        late = {l['pid'] for l in result.summary['late_libraries']}
+        self.assertEqual(len(rows | late), 3, result.stderr)
 
 
 class Ended(BasicTest):

@@ -240,9 +240,12 @@ static void on_library(struct session *s, const struct map_event *e)
 	int fd, err;
 
 	if (!session__traces(s, e->pid) && !has_ended(s, e->pid)) {
+		if (!proc__start(e->pid, &start))
+			return;
 		/* What its name was nobody can tell any more. */
-		if (s->opts.n_names && proc__start(e->pid, &start))
+		if (s->opts.n_names)
 			session__note_process(s, e->pid, e->time);
+		orphans__keep(s, e);
 		return;
 	}
 	fd = mapping__open(e->pid, &m);
@@ -309,6 +312,7 @@ void session__read_maps(struct session *s)
 	if (!s->watch)
 		return;
 	mapwatch__read(s->watch, on_map, s, &gap);
+	orphans__claim(s, on_library);
 	s->mapwatch_lost += gap.lost;
 	if (!gap.missing)
 		return;

@@ -521,5 +521,6 @@ void session__free(struct session *s)
 	session__free_checks(s);
 	session__free_gaps(s);
 	later__free(s);
+	orphans__free(s);
 	free(s);
 }

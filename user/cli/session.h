@@ -121,6 +121,9 @@ struct session {
 	struct later *later;
 	size_t n_later;
 	struct hmap later_seen; /* files that it was about, by number */
+	/* orphans.c */
+	struct orphan **orphans;
+	size_t n_orphans;
 	size_t functions_unseen; /* of them, never found */
 	struct unseen_lib *unseen;
 	size_t n_unseen;
@@ -206,6 +209,12 @@ int session__find_names(struct session *s);
 bool session__join(struct session *s, pid_t pid, uint64_t since);
 /* Notices of new mappings: their files are probed, and what is missing is noted. */
 void session__read_maps(struct session *s);
+/* orphans.c: a notice of a process that has ended, nobody knows yet whose; more than fit are lost.
+ */
+void orphans__keep(struct session *s, const struct map_event *e);
+/* fn for those whose process has turned out to be one that was traced. */
+void orphans__claim(struct session *s, void (*fn)(struct session *s, const struct map_event *e));
+void orphans__free(struct session *s);
 /* How the command has ended, if it has: one that is just ending is waited for, 2 s at most. */
 void session__reap(struct session *s);
 /* Any target left? */
