@@ -241,8 +241,8 @@ PY_INLINE __u64 py_file_id(const void *mem, const struct mt_py_offsets *o, struc
 PY_INLINE __u32 py_check(const void *mem, const struct mt_py_offsets *o, struct mt_py_stack *s,
 			 struct mt_py_memo *memo, __u64 code, int by)
 {
-	__u64 name, file, table, id = 0, id2;
-	__u32 first;
+	__u64 name, file, table, id, id2;
+	__u32 first, version = 0;
 
 	if (PY_READ(mem, s->scratch, o->code_size, code + o->code_base))
 		return 0;
@@ -251,15 +251,13 @@ PY_INLINE __u32 py_check(const void *mem, const struct mt_py_offsets *o, struct 
 	file = PY_AT64(s, o->code_file);
 	first = PY_AT32(s, o->code_first);
 	if (o->code_version != MT_PY_NONE)
-		id = PY_AT32(s, o->code_version);
-	/* 0: so many code objects were made that there are no numbers left. */
-	if (!id) {
-		id = py_str_id(mem, o, s, name, by & PY_NAME_BY_TEXT);
-		id2 = py_file_id(mem, o, s, memo, file, by & PY_FILE_BY_TEXT);
-		if (!id || !id2)
-			return 0;
-		id = (id ^ file) * 0xc4ceb9fe1a85ec53ULL + id2;
-	}
+		version = PY_AT32(s, o->code_version);
+	/* Each interpreter counts for itself, and 0 is that there are no numbers left. */
+	id = py_str_id(mem, o, s, name, by & PY_NAME_BY_TEXT);
+	id2 = py_file_id(mem, o, s, memo, file, by & PY_FILE_BY_TEXT);
+	if (!id || !id2)
+		return 0;
+	id = (id ^ file) * 0xc4ceb9fe1a85ec53ULL + id2 + version;
 	return mt_py_check(name, table, first, id);
 }
 

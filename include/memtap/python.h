@@ -96,7 +96,7 @@ struct mt_py_offsets {
 	/* Of a code object. */
 	__u8 code_base, code_size;
 	__u8 code_first, code_name, code_table, code_file;
-	__u8 code_version; /* a number that no other code object has (from 3.12), or MT_PY_NONE */
+	__u8 code_version; /* a number that no other of its interpreter has (from 3.12), or MT_PY_NONE */
 	/* Of a str: length, hash and state, side by side; the text, of ASCII and of others. */
 	__u8 str_length, str_ascii, str_compact;
 

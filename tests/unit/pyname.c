@@ -199,6 +199,21 @@ Test(pyname, other_code_by_its_number)
 	told_apart(interpreter(), &f, &g);
 }
 
+/* Where an interpreter was, another one is, which counts from the same number on. */
+Test(pyname, other_code_of_another_interpreter)
+{
+	struct mt_py_frame f, g;
+
+	code(0, "before", 42);
+	put32(CODES + layout.code_version, 7);
+	frame_of(CODES, &f);
+	code(0, "behind", 42);
+	put32(CODES + layout.code_version, 7);
+	put(TEXTS + 24, 99);
+	frame_of(CODES, &g);
+	told_apart(interpreter(), &f, &g);
+}
+
 Test(pyname, other_code_by_hashes)
 {
 	struct mt_py_frame f, g;

@@ -4,9 +4,9 @@
  * remembered by its address and the check value that BPF took of it.
  *
  * The same address can be another code later, and even have the same members at
- * the same addresses. The check is of what tells them apart all the same: a number that
- * no other has (from 3.12), or what its strings are. It is taken again before and behind
- * the reading of the strings: only what it fits is the frame's.
+ * the same addresses. The check is of what tells them apart all the same: what its strings are,
+ * and a number that no other of its interpreter has (from 3.12). It is taken again before and
+ * behind the reading of the strings: only what it fits is the frame's.
  */
 #include "symbol/python.h"
 
