@@ -93,6 +93,9 @@ static __always_inline void thread_forget(__u32 tid)
 	guard__forget(tid, MT_GUARD_MS_LIST);
 	guard__forget(tid, MT_GUARD_MS_PART);
 	guard__forget(tid, MT_GUARD_MS_VMM);
+	guard__forget(tid, MT_GUARD_ATB_POOL);
+	guard__forget(tid, MT_GUARD_ATB_KERNEL);
+	guard__forget(tid, MT_GUARD_ATB_LAUNCH);
 	guard__forget(tid, MT_GUARD_CALL + MT_FN_ACL_INIT);
 	guard__forget(tid, MT_GUARD_CALL + MT_FN_ACL_FINI);
 	guard__forget(tid, MT_GUARD_CALL + MT_FN_SET_DEVICE);

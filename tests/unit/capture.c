@@ -519,7 +519,8 @@ Test(decode, every_function)
 		struct mt_call c = call_of(fn, 0, 0, 0, 0);
 		bool none = fn == MT_FN_PTA_REPORT || fn == MT_FN_C10_REPORT ||
 			    fn == MT_FN_SEGMENT || fn == MT_FN_ENCLOSING || fn == MT_FN_TASK ||
-			    fn == MT_FN_MS_VMM;
+			    fn == MT_FN_MS_VMM || fn == MT_FN_ATB_RUN || fn == MT_FN_ATB_KERNEL ||
+			    fn == MT_FN_ATB_LAUNCH;
 
 		cr_expect_eq(event__decode(&c, sizeof(c), PTA_LAYOUT_C, &e), none ? -EBADMSG : 0,
 			     "fn %u", fn);

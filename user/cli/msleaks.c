@@ -187,12 +187,6 @@ static int refuse_unserved(const struct msleaks_opts *o)
 /* Rows that will be missing, by name. */
 static void tell_untraced(const struct msleaks_opts *o)
 {
-	if (o->level & LEVEL_OP && o->events & EVENTS_LAUNCH)
-		pr_info("--level 0 (op): operators of torch; those of ATB (ATB_START, ATB_END) are "
-			"not traced yet");
-	if (o->level & LEVEL_KERNEL && o->events & EVENTS_LAUNCH)
-		pr_info("--level 1 (kernel): KERNEL_LAUNCH rows only; KERNEL_START and KERNEL_END "
-			"of ATB are not traced yet");
 	if (o->events & EVENTS_ACCESS && !(o->level & LEVEL_OP))
 		pr_warn("--events access: accesses are seen at operators; without --level 0 (op) "
 			"there will be no ACCESS rows");

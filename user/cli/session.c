@@ -85,6 +85,11 @@ static unsigned int classes(const struct record_opts *o)
 		c |= CLASS_HAL | CLASS_POOL;
 	if ((o->events & EVENTS_LAUNCH) && (o->level & LEVEL_KERNEL))
 		c |= CLASS_LAUNCH;
+	if (o->level & LEVEL_KERNEL && o->events & (EVENTS_LAUNCH | EVENTS_ACCESS))
+		c |= CLASS_ATB_KERNEL;
+	/* A kernel's path begins with that of its operator. */
+	if (c & CLASS_ATB_KERNEL || o->events & (EVENTS_LAUNCH | EVENTS_ACCESS))
+		c |= CLASS_ATB;
 	return c;
 }
 

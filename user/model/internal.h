@@ -101,6 +101,14 @@ void model__drop_blocks(struct model *m, struct process *p);
 bool ops__event(struct model *m, struct process *p, const struct event *e);
 /* A block of the caching allocator comes or goes: to be found by accesses. */
 void ops__block(struct model *m, struct process *p, const struct event *e);
+/* The live block of torch_npu's pools that holds [addr, addr + size), NULL; *pool: which of them.
+ */
+const struct block *ops__holder(const struct model *m, const struct process *p, uint64_t addr,
+				int64_t size, enum row_type *pool);
+/* The allocation_id of the unknown block at an address; of which pool it is looked for. */
+uint64_t ops__stray(struct model *m, struct process *p, uint64_t addr, enum row_type pool);
+/* An event of ATB. */
+void atb__event(struct model *m, struct process *p, const struct event *e);
 /* All blocks of a process are gone. */
 void ops__forget(struct process *p);
 /* An event of MindSpore's pools. */

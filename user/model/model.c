@@ -462,6 +462,15 @@ int model__event(struct model *m, const struct event *e)
 	case EV_ASK:
 		collect__event(m, p, e);
 		break;
+	case EV_ATB_START:
+	case EV_ATB_END:
+	case EV_ATB_KERNEL_START:
+	case EV_ATB_KERNEL_END:
+	case EV_ATB_TENSOR:
+	case EV_ATB_MALLOC:
+	case EV_ATB_FREE:
+		atb__event(m, p, e);
+		break;
 	default:
 		if (!ops__event(m, p, e))
 			model__memory(m, p, e);

@@ -98,6 +98,9 @@ enum row_type {
 /* pool:<owner>,ptr:0x<16 hex digits>,size:<n>,timestamp:<begin_time>: of a list of blocks */
 #define ATTR_LISTED 0x100000u
 #define ATTR_SNAPSHOT 0x200000u /* as in struct snapshot */
+/* path:<text>[,workspace_ptr:0x<hex> or 0,workspace_size:<n>]: of ATB */
+#define ATTR_PATH 0x800000u
+#define ATTR_WORKSPACE 0x1000000u
 #define ATTR_FREE_TOTAL 0x400000u /* free:<n>,total:<n>: V-now's START_TRACE */
 
 /* lost_count and lost_last that nobody can tell. */
@@ -147,6 +150,9 @@ struct row {
 	/* The cells, filled by whoever writes the row; NULL: empty. */
 	const char *cell_py, *cell_c;
 	size_t cell_py_len, cell_c_len;
+
+	const char *path; /* ATTR_PATH */
+	uint64_t workspace, workspace_size; /* ATTR_WORKSPACE */
 
 	struct snapshot snapshot; /* ATTR_SNAPSHOT; ATTR_FREE_TOTAL: the last two */
 

@@ -43,8 +43,8 @@ static void on_op(struct model *m, struct process *p, const struct event *e)
 }
 
 /* The live block that holds [addr, addr + size), and where it begins. */
-static const struct block *holder(const struct model *m, const struct process *p, uint64_t addr,
-				  int64_t size, enum row_type *pool)
+const struct block *ops__holder(const struct model *m, const struct process *p, uint64_t addr,
+				int64_t size, enum row_type *pool)
 {
 	static const struct {
 		enum layer layer;
@@ -88,7 +88,7 @@ void ops__block(struct model *m, struct process *p, const struct event *e)
 		merged__del(p, e->addr);
 	/* An access there was of another block. */
 	if (e->kind == EV_PTA_MALLOC && p->strays.n)
-		hmap__del(&p->strays, (struct hkey){ e->addr, 0 }, NULL);
+		hmap__del(&p->strays, (struct hkey){ e->addr, ROW_PTA }, NULL);
 }
 
 void ops__forget(struct process *p)
@@ -98,11 +98,11 @@ void ops__forget(struct process *p)
 }
 
 /* The same address is the same unknown block. */
-static uint64_t stray_id(struct model *m, struct process *p, uint64_t addr)
+uint64_t ops__stray(struct model *m, struct process *p, uint64_t addr, enum row_type pool)
 {
 	uint64_t *v = p->strays.n < MAX_STRAYS
-			      ? hmap__put(&p->strays, (struct hkey){ addr, 0 }, NULL)
-			      : hmap__get(&p->strays, (struct hkey){ addr, 0 });
+			      ? hmap__put(&p->strays, (struct hkey){ addr, pool }, NULL)
+			      : hmap__get(&p->strays, (struct hkey){ addr, pool });
 
 	if (v && *v)
 		return *v;
@@ -140,7 +140,7 @@ static void on_access(struct model *m, struct process *p, const struct event *e)
 			 .size = e->size,
 			 .dtype = e->access.dtype,
 			 .shape = shape };
-	const struct block *b = holder(m, p, e->addr, e->size, &r.pool);
+	const struct block *b = ops__holder(m, p, e->addr, e->size, &r.pool);
 
 	process__saw_device(p, e->tid, e->device);
 	write_shape(&e->access, shape, sizeof(shape));
@@ -160,7 +160,7 @@ static void on_access(struct model *m, struct process *p, const struct event *e)
 		}
 		r.allocation_id = b->allocation_id;
 	} else {
-		r.allocation_id = stray_id(m, p, e->addr);
+		r.allocation_id = ops__stray(m, p, e->addr, ROW_PTA);
 	}
 	model__emit(m, p, &r, true);
 }

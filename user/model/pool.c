@@ -81,7 +81,8 @@ size_t model__pools(const struct model *m, struct pool_state *out, size_t max)
 		} kinds[] = { { ROW_HAL, &p->hal, true },
 			      { ROW_PTA, &p->pta, false },
 			      { ROW_PTA_WORKSPACE, &p->ws, false },
-			      { ROW_MINDSPORE, &p->ms, false } };
+			      { ROW_MINDSPORE, &p->ms, false },
+			      { ROW_ATB, &p->atb, false } };
 
 		for (j = 0; j < MT_ARRAY_SIZE(kinds); j++)
 			n += add_pools(p, kinds[j].type, kinds[j].pools, kinds[j].partial,

@@ -119,6 +119,7 @@ static void free_names(struct process *p)
 void process__end(struct process *p)
 {
 	free_names(p);
+	atb__forget(p);
 	hmap__free(&p->threads);
 	hmap__free(&p->streams);
 	hmap__free(&p->stream_devices);
@@ -140,6 +141,7 @@ void process__free(struct process *p)
 	free(p->pta.v);
 	free(p->ws.v);
 	free(p->ms.v);
+	free(p->atb.v);
 	free(p->ms_pools);
 	free(p->ms_pieces);
 	free(p->ws_uses.v);
@@ -164,6 +166,7 @@ void process__no_sums(struct process *p)
 	forget_sums(&p->pta);
 	forget_sums(&p->ws);
 	forget_sums(&p->ms);
+	forget_sums(&p->atb);
 	p->pinned.used = 0;
 }
 

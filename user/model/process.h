@@ -13,7 +13,16 @@ struct event;
 #define MAX_PHYS 1023 /* as EVENT_DEVICE_MAX */
 
 /* Address spaces of live blocks: layers are never mixed (ascend-abi.md 4.2). */
-enum layer { LAYER_HAL, LAYER_HANDLE, LAYER_HOST_REG, LAYER_PTA, LAYER_WS, LAYER_MS, LAYER_MAX };
+enum layer {
+	LAYER_HAL,
+	LAYER_HANDLE,
+	LAYER_HOST_REG,
+	LAYER_PTA,
+	LAYER_WS,
+	LAYER_MS,
+	LAYER_ATB,
+	LAYER_MAX
+};
 
 struct block {
 	uint64_t addr, time, kernel_index;
@@ -138,7 +147,7 @@ struct process {
 	int16_t *phys; /* physical number of each logical device, -1 = not told */
 	int32_t n_phys;
 	int32_t n_visible; /* devices named by the environment, 0 = not told */
-	struct pools hal, pta, ws, ms;
+	struct pools hal, pta, ws, ms, atb;
 	struct pool pinned; /* registered memory of the host: for the trace only */
 	struct ms_pool *ms_pools;
 	size_t n_ms_pools;
@@ -151,7 +160,11 @@ struct process {
 	 */
 	struct addrs pta_live;
 	struct hmap strays; /* address of an access in no block -> its allocation_id */
+	struct atb *runs; /* of ATB, NULL: none yet (atb.c) */
 };
+
+/* What runs of ATB, and its workspaces, are forgotten. */
+void atb__forget(struct process *p);
 
 struct process *process__new(uint32_t tgid, uint32_t start, const char *visible);
 void process__free(struct process *p);

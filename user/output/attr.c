@@ -34,6 +34,8 @@ size_t attr__bound(const struct row *r)
 			      text_len(r->alloc_type));
 	if (r->attrs & ATTR_ACCESS)
 		n += TEXT_MAX(text_len(r->dtype) + text_len(r->format) + text_len(r->shape));
+	if (r->attrs & ATTR_PATH)
+		n += TEXT_MAX(text_len(r->path));
 	if (r->attrs & (ATTR_OOM | ATTR_LOST | ATTR_NOTE))
 		n += TEXT_MAX(text_len(r->oom_func) + text_len(r->lost_reason) +
 			      text_len(r->lost_probe) + text_len(r->lost_library) +
@@ -128,6 +130,13 @@ static char *put_snapshot(char *p, const struct snapshot *s, bool json)
 /* What few rows have; kept out of the way of MALLOC and FREE. */
 static char *put_rare(char *p, const struct row *r, uint32_t a, bool json)
 {
+	if (a & ATTR_PATH)
+		ITEM("path", put_text(p, r->path, json));
+	if (a & ATTR_WORKSPACE) {
+		/* As a stream of C++ has them. */
+		ITEM("workspace_ptr", r->workspace ? put_hex(p, r->workspace) : PUT_LIT(p, "0"));
+		ITEM("workspace_size", put_u64(p, r->workspace_size));
+	}
 	if (a & ATTR_PINNED)
 		ITEM("pinned", PUT_LIT(p, "true"));
 	if (a & ATTR_ACCESS) {

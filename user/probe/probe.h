@@ -140,6 +140,21 @@ int mspool__derive(struct elf_image *img, bool older, struct mspool_stats *out);
  */
 int pymethod__find(struct elf_image *img, const char *method, uint64_t *vaddr);
 
+/* ---- ATB ---- */
+
+/* Where a libatb or a libmki has what (ascend-abi.md 2.9); 0: not known, or not of this library. */
+struct atb_layout {
+	uint16_t operation; /* name of a Runner's operation: offset in it */
+	uint16_t kernel; /* name of an Mki::KernelBase */
+	uint16_t in, out; /* tensors in Mki::LaunchParam */
+	uint16_t stride; /* from one of them to the next */
+	bool mstx; /* it tells mstx of its memory */
+	const char *why; /* static text: what was not understood */
+};
+
+/* From the code of the getters, whose names tell the ABI of std::string too. */
+void atb__derive(struct elf_image *img, struct atb_layout *out);
+
 /* ---- the cheap instruction ---- */
 
 enum site_cost { SITE_EMULATED, SITE_STEPPED };
@@ -324,7 +339,10 @@ size_t attach__links(const struct attach *a);
 #define CLASS_LAUNCH 0x10u
 #define CLASS_OPS 0x20u /* operators of torch: only when asked for */
 #define CLASS_TORCH_MARK 0x40u /* torch_npu.npu.mstx, whose marks no tool inside sees */
-#define CLASS_ALL (0x1fu | CLASS_TORCH_MARK) /* but for operators */
+#define CLASS_ATB 0x80u /* runners of ATB */
+#define CLASS_ATB_KERNEL 0x100u /* and their kernels */
+#define CLASS_ALL (0x1fu | CLASS_TORCH_MARK | CLASS_ATB | CLASS_ATB_KERNEL) /* but for operators \
+									     */
 
 enum probe_kind {
 	PROBE_ENTRY, /* entry only */
@@ -341,8 +359,8 @@ struct probe_def {
 	const char *prog; /* program, without _e, _r, _s but for PROBE_ENTRY and PROBE_PYTHON */
 	uint8_t kind; /* enum probe_kind */
 	uint8_t nargs; /* integer arguments that the site must keep */
-	uint8_t klass; /* CLASS_* */
 	uint8_t name_kind;
+	uint16_t klass; /* CLASS_* */
 	uint16_t fn; /* enum mt_fn */
 	uint16_t flags; /* MT_SITE_* */
 	int8_t arg[5];
@@ -371,6 +389,8 @@ struct prober_opts {
 	bool op_rows; /* their starts and ends */
 	bool access; /* their tensors */
 	bool lists; /* … in lists, too */
+	bool atb_access; /* CLASS_ATB: tensors of runners */
+	bool kernel_access; /* CLASS_ATB_KERNEL: and of kernels */
 };
 
 /* Where the kernel has no uprobe_multi, of operators at most so many are probed. */

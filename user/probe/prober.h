@@ -50,6 +50,7 @@ struct batch {
 	bool full;
 	char site_why[96]; /* of the function being planned: why it got no site number */
 	struct mspool_stats ms[2]; /* of MindSpore's pools: the newer one, the older one */
+	struct atb_layout atb;
 	enum batch_what what;
 };
 
@@ -63,6 +64,12 @@ static inline bool is_pta_function(unsigned int fn)
 static inline bool is_ms_pool(unsigned int fn)
 {
 	return fn == MT_FN_MS_ALLOC || fn == MT_FN_MS_FREE || fn == MT_FN_MS_PART;
+}
+
+/* Functions of ATB and of what runs its kernels. */
+static inline bool is_atb(unsigned int fn)
+{
+	return fn >= MT_FN_ATB_POOL && fn <= MT_FN_ATB_LAUNCH;
 }
 
 /* What is taken away together: the allocator's report, its functions, all the rest. */
@@ -97,6 +104,11 @@ int pta__find(struct batch *b, const struct probe_def *d, struct probe_report *r
 	      uint64_t *vaddr);
 /* Behind the attach: is there a way to see this library's tensors? Keeps what a fall-back needs. */
 void pta__settle(struct prober *pr, struct probed_file *f, int fd);
+
+/* prober_atb.c: is what its probe reads known? 0 or -ENOTSUP with rep->why. */
+int atb__check(const struct batch *b, const struct probe_def *d, struct probe_report *rep);
+/* What the program needs to know of the library, into its site. */
+void atb__site(const struct batch *b, const struct probe_def *d, struct mt_site *s);
 
 /* prober_methods.c */
 /* Behind the attach: is anything unfilled? Keeps what prober__look needs. */

@@ -22,6 +22,7 @@
 #include "target/target.h"
 
 #include "acl.skel.h"
+#include "atb.skel.h"
 #include "aten.skel.h"
 #include "hal.skel.h"
 #include "lifecycle.skel.h"
@@ -50,6 +51,7 @@ static const struct {
 	{ "pymark", pymark_bpf__elf_bytes },
 	{ "mindspore", mindspore_bpf__elf_bytes },
 	{ "aten", aten_bpf__elf_bytes },
+	{ "atb", atb_bpf__elf_bytes },
 	{ "stacked", stacked_bpf__elf_bytes },
 	{ "stacked_awake", stacked_awake_bpf__elf_bytes },
 	{ "stacked_cpu", stacked_cpu_bpf__elf_bytes },
@@ -193,7 +195,7 @@ static bool matches(const char *pattern, const char *name)
 /* Programs that are loaded only when they are asked for, whether or not stacks are walked. */
 static const char *asked_group(const char *name)
 {
-	static const char *const groups[] = { "aten_*", "atens_*" };
+	static const char *const groups[] = { "aten_*", "atens_*", "atb_*" };
 	size_t i;
 
 	for (i = 0; name && i < MT_ARRAY_SIZE(groups); i++)
