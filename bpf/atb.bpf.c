@@ -319,7 +319,7 @@ int atb_run_e(struct pt_regs *ctx)
 	struct mt_inflight f = {};
 	struct probe p;
 
-	if (!probe__start(&p, ctx))
+	if (!probe__start(&p, ctx) || probe__paused(&p))
 		return 0;
 	k.tid = p.ktid;
 	k.pair = p.site->pair;
@@ -345,7 +345,8 @@ int atb_run_r(struct pt_regs *ctx)
 	struct mt_inflight f;
 	struct probe p;
 
-	if (!probe__start(&p, ctx) || !inflight__take(&p, &f))
+	/* Paused: nobody asks for its end, or its begin was not kept. */
+	if (!probe__start(&p, ctx) || probe__paused(&p) || !inflight__take(&p, &f))
 		return 0;
 	stat_inc(&p, entry);
 	run__emit(&p, &f, MT_ATB_END, (__s32)CTX_RC(ctx));
@@ -421,7 +422,7 @@ int atb_kern_e(struct pt_regs *ctx)
 	struct mt_guard g = {};
 	struct probe p;
 
-	if (!probe__start(&p, ctx))
+	if (!probe__start(&p, ctx) || probe__paused(&p))
 		return 0;
 	k.tid = p.ktid;
 	g.sp = p.sp;

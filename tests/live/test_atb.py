@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ATB in its releases and both ABIs of std::string: rows against what the program says that it ran."""
 import re
+import time
 
 import harness
 import readers
@@ -183,6 +184,35 @@ class Atb(harness.LiveTest):
                 for t, v in want.items()}
         got = only(rows(result), 'UNKNOWN', 'WRITE')
         self.assertEqual(got, only(want, 'UNKNOWN', 'WRITE'))
+
+    def test_paused(self):
+        """Nothing of operators until a start, not even work for the reader; then all, until a stop."""
+        p = self.start('atb', [program('82', '1'), 400])
+        p.until('READY', 'stderr')
+        rec = self.record('-p', p.pid, '--collect-mode=custom', '--level=0,1', '--events=launch')
+        time.sleep(0.5)  # the programs are told soon after the attach
+        p.line()
+        p.until('DONE', 'stderr')
+        result = rec.stop()
+        p.line()
+        p.wait()
+        self.assertEqual(rows(result), {})
+        self.assertTrue(result.summary['accounting']['exact'])
+        self.assertLess(result.summary['accounting']['seen'], 100)
+        p = self.start('atb', [program('82', '1'), 30000])
+        p.until('READY', 'stderr')
+        rec = self.record('-p', p.pid, '--collect-mode=custom', '--level=0,1', '--events=launch')
+        p.line()
+        r = self.run_memtap('ctl', p.pid, 'start')
+        self.assertEqual(r.returncode, 0, r.stderr)
+        time.sleep(0.3)
+        r = self.run_memtap('ctl', p.pid, 'stop')
+        self.assertEqual(r.returncode, 0, r.stderr)
+        result = rec.stop()
+        p.kill()
+        self.assertTrue(result.summary['accounting']['exact'])
+        got = [x.split()[0] for v in rows(result).values() for x in v]
+        self.assertGreater(min(map(got.count, ('ATB_START', 'ATB_END', 'KERNEL_START', 'KERNEL_END'))), 50)
 
     def test_many(self):
         """More tensors than are looked at: each is counted."""
