@@ -13,3 +13,4 @@
 #include "pymark.bpf.c"
 #include "mindspore.bpf.c"
 #include "aten.bpf.c"
+#include "host.bpf.c"

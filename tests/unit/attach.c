@@ -15,6 +15,8 @@
 
 static bool multi;
 static uint64_t bad; /* this offset is refused */
+static int pids; /* that were asked for */
+static bool threads; /* a link of one process is one of a thread */
 static uint64_t cookies; /* of multi links, added up */
 
 static int some_fd(void)
@@ -37,10 +39,11 @@ int progs__clone(struct progs *p, const char *prog, uint32_t attach_type, uint32
 	return 0;
 }
 
-int kernel__perf_uprobe(const char *path, uint64_t off, bool ret)
+int kernel__perf_uprobe(const char *path, uint64_t off, bool ret, int pid)
 {
 	(void)path;
 	(void)ret;
+	pids |= pid;
 	return off == bad ? -EINVAL : some_fd();
 }
 
@@ -59,7 +62,7 @@ int kernel__perf_set_bpf(int prog, int perf)
 }
 
 int kernel__multi_link(int prog, uint32_t type, const char *path, const __u64 *off,
-		       const __u64 *cookie, uint32_t n, uint32_t flags)
+		       const __u64 *cookie, uint32_t n, uint32_t flags, int pid)
 {
 	uint32_t i;
 
@@ -67,6 +70,10 @@ int kernel__multi_link(int prog, uint32_t type, const char *path, const __u64 *o
 	(void)type;
 	(void)path;
 	(void)flags;
+	pids |= pid;
+	/* As a kernel that knows threads for processes, or one that does not. */
+	if (pid < 0)
+		return threads ? -EBADF : -EINVAL;
 	for (i = 0; i < n; i++)
 		if (off[i] == bad)
 			return -EINVAL;

@@ -103,6 +103,12 @@ bool ops__event(struct model *m, struct process *p, const struct event *e);
 void ops__block(struct model *m, struct process *p, const struct event *e);
 /* All blocks of a process are gone. */
 void ops__forget(struct process *p);
+/* host.c: malloc and free of the host. */
+void host__event(struct model *m, struct process *p, const struct event *e);
+/* A range begins (1) or ends (-1) in which they are recorded. */
+void host__range(struct process *p, int by);
+/* Is a row of the driver's memory on the host in V-seed's files? */
+bool host__wants(const struct process *p, const struct row *r);
 /* An event of MindSpore's pools. */
 void ms__event(struct model *m, struct process *p, const struct event *e);
 /* The driver gave physical memory, or took it back: a pool that maps it has more or less. */

@@ -198,7 +198,7 @@ bool model__free_row(struct model *m, struct process *p, const struct event *e, 
 		m->counts.preattach++;
 		r->allocation_id = m->opts.vendor ? 0 : ++m->next_allocation;
 		r->size = e->kind == EV_HAL_FREE || e->kind == EV_HOST_UNREG ||
-					  e->kind == EV_MS_FREE
+					  e->kind == EV_MS_FREE || e->kind == EV_HOST_FREE
 				  ? -1
 				  : e->size;
 		/* The driver's free names no device. */
@@ -463,7 +463,8 @@ void model__memory(struct model *m, struct process *p, const struct event *e)
 	}
 	if (e->ret) {
 		m->counts.rules[RULE_FAILED]++;
-		m->counts.failures[e->kind != EV_HAL_ALLOC && e->kind != EV_MS_ALLOC]++;
+		m->counts.failures[e->kind != EV_HAL_ALLOC && e->kind != EV_MS_ALLOC &&
+				   e->kind != EV_HOST_ALLOC]++;
 		return;
 	}
 	if (!(p->wants.events & EVENTS_ALLOC)) {
@@ -488,6 +489,10 @@ void model__memory(struct model *m, struct process *p, const struct event *e)
 		break;
 	case EV_WS:
 		on_workspace(m, p, e);
+		break;
+	case EV_HOST_ALLOC:
+	case EV_HOST_FREE:
+		host__event(m, p, e);
 		break;
 	case EV_MS_ALLOC:
 	case EV_MS_FREE:

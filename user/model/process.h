@@ -13,7 +13,16 @@ struct event;
 #define MAX_PHYS 1023 /* as EVENT_DEVICE_MAX */
 
 /* Address spaces of live blocks: layers are never mixed (ascend-abi.md 4.2). */
-enum layer { LAYER_HAL, LAYER_HANDLE, LAYER_HOST_REG, LAYER_PTA, LAYER_WS, LAYER_MS, LAYER_MAX };
+enum layer {
+	LAYER_HAL,
+	LAYER_HANDLE,
+	LAYER_HOST_REG,
+	LAYER_PTA,
+	LAYER_WS,
+	LAYER_MS,
+	LAYER_HOST,
+	LAYER_MAX
+};
 
 struct block {
 	uint64_t addr, time, kernel_index;
@@ -34,6 +43,7 @@ struct range {
 	uint64_t id, lib_id, domain, begin, kernel_index, step_id;
 	uint32_t tid;
 	bool py;
+	bool host; /* in which the host's memory is recorded */
 	uint32_t below; /* opened before it under the same key, or next free one; 0: none */
 };
 
@@ -138,7 +148,8 @@ struct process {
 	int16_t *phys; /* physical number of each logical device, -1 = not told */
 	int32_t n_phys;
 	int32_t n_visible; /* devices named by the environment, 0 = not told */
-	struct pools hal, pta, ws, ms;
+	struct pools hal, pta, ws, ms, host;
+	uint32_t host_open; /* ranges of that kind */
 	struct pool pinned; /* registered memory of the host: for the trace only */
 	struct ms_pool *ms_pools;
 	size_t n_ms_pools;

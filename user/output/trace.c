@@ -253,7 +253,7 @@ static void block_row(struct trace *t, const struct row *r)
 			t->host_sum -= MT_MIN(t->host_sum, (uint64_t)r->size);
 		f = file_of(t, DEV_CPU);
 		if (f)
-			counter(t, f, r, "memory", t->host_sum);
+			counter(t, f, r, "memory", t->opts.vendor ? t->host_sum : r->held);
 		break;
 	default:
 		break;
