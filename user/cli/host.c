@@ -21,8 +21,10 @@ struct host_proc {
 	pid_t pid;
 	uint32_t start;
 	struct attach *attach; /* NULL: nothing */
-	int file[MAX_FILES]; /* that it is attached to */
-	size_t n;
+	struct files {
+		int no[MAX_FILES];
+		size_t n;
+	} known, attached; /* allocators that it has mapped, and those that are probed */
 };
 
 /* Closing a link takes a grace period of the kernel: elsewhere. */
@@ -90,26 +92,6 @@ static struct host_proc *find(struct host *h, pid_t pid)
 	return NULL;
 }
 
-static struct host_proc *get(struct host *h, pid_t pid, uint32_t start)
-{
-	struct host_proc *p = find(h, pid);
-	void *more;
-
-	if (p && p->start == start)
-		return p;
-	if (!p) {
-		more = realloc(h->procs, (h->n_procs + 1) * sizeof(*h->procs));
-		if (!more)
-			return NULL;
-		h->procs = more;
-		p = &h->procs[h->n_procs++];
-		memset(p, 0, sizeof(*p));
-	}
-	p->pid = pid;
-	p->start = start;
-	return p;
-}
-
 static void *close_it(void *arg)
 {
 	struct closing *c = arg;
@@ -135,7 +117,7 @@ static void detach(struct host *h, struct host_proc *p)
 		free(c);
 	}
 	p->attach = NULL;
-	p->n = 0;
+	p->attached.n = 0;
 }
 
 static void join_closed(struct host *h, bool all)
@@ -155,19 +137,54 @@ static void join_closed(struct host *h, bool all)
 	h->n_closing = kept;
 }
 
-static int attach_file(struct session *s, struct host_proc *p, int file)
+static struct host_proc *get(struct host *h, pid_t pid, uint32_t start)
+{
+	struct host_proc *p = find(h, pid);
+	void *more;
+
+	if (p && p->start == start)
+		return p;
+	if (p)
+		detach(h, p);
+	if (!p) {
+		more = realloc(h->procs, (h->n_procs + 1) * sizeof(*h->procs));
+		if (!more)
+			return NULL;
+		h->procs = more;
+		p = &h->procs[h->n_procs++];
+		memset(p, 0, sizeof(*p));
+	}
+	*p = (struct host_proc){ .pid = pid, .start = start };
+	return p;
+}
+
+static bool files__has(const struct files *f, int no)
 {
 	size_t i;
+
+	for (i = 0; i < f->n; i++)
+		if (f->no[i] == no)
+			return true;
+	return false;
+}
+
+static void files__add(struct files *f, int no)
+{
+	if (f->n < MAX_FILES && !files__has(f, no))
+		f->no[f->n++] = no;
+}
+
+static int attach_file(struct session *s, struct host_proc *p, int file)
+{
 	int err;
 
-	for (i = 0; i < p->n; i++)
-		if (p->file[i] == file)
-			return 0;
-	if (p->n == MAX_FILES)
+	if (files__has(&p->attached, file))
+		return 0;
+	if (p->attached.n == MAX_FILES)
 		return -ENOSPC;
 	err = prober__host_attach(s->prober, file, p->pid, &p->attach);
 	if (!err)
-		p->file[p->n++] = file;
+		files__add(&p->attached, file);
 	return err;
 }
 
@@ -175,8 +192,8 @@ static int attach_file(struct session *s, struct host_proc *p, int file)
 
 struct look {
 	struct session *s;
-	struct host_proc *p; /* NULL: nothing is attached */
-	pid_t pid;
+	struct host_proc *p;
+	bool attach; /* what is found */
 	int err; /* of an attach */
 	uint64_t last_ino;
 };
@@ -194,7 +211,7 @@ static void look_at(struct look *l, const struct mapping *m)
 
 	if (hmap__get(&h->looked, file_key(m)))
 		return;
-	fd = mapping__open(l->pid, m);
+	fd = mapping__open(l->p->pid, m);
 	if (fd < 0)
 		return;
 	file = prober__host_file(l->s->prober, fd, m->path);
@@ -203,14 +220,17 @@ static void look_at(struct look *l, const struct mapping *m)
 		hmap__put(&h->looked, file_key(m), NULL);
 	if (file < 0)
 		pr_debug("%s: not looked at: %s", m->path, elf__why(file));
-	if (file <= 0 || !l->p)
+	if (file <= 0)
+		return;
+	files__add(&l->p->known, file);
+	if (!l->attach)
 		return;
 	err = attach_file(l->s, l->p, file);
 	if (err && err != -ESRCH) {
 		l->err = err;
 		pr_warn("pid %d: the allocator in %s cannot be probed: %s; its calls have no HOST "
 			"rows",
-			(int)l->pid, m->path, attach__why(err));
+			(int)l->p->pid, m->path, attach__why(err));
 	}
 }
 
@@ -250,11 +270,11 @@ static int on_other(void *ctx, const struct mapping *m)
 
 static int look_through(struct look *l)
 {
-	int err = proc__each_mapping(l->pid, on_likely, l);
+	int err = proc__each_mapping(l->p->pid, on_likely, l);
 
 	l->last_ino = 0;
 	if (!err)
-		err = proc__each_mapping(l->pid, on_other, l);
+		err = proc__each_mapping(l->p->pid, on_other, l);
 	return err;
 }
 
@@ -274,18 +294,28 @@ static void missed(struct session *s, pid_t pid, uint64_t from, uint64_t to)
 /* Does what could be attached see all that is asked for? */
 static bool attach_process(struct session *s, struct host_proc *p)
 {
-	struct look l = { .s = s, .p = p, .pid = p->pid };
+	struct look l = { .s = s, .p = p, .attach = true };
 	int err = look_through(&l);
 
 	if (err && err != -ESRCH)
 		pr_warn("pid %d: its mappings cannot be read: %s; malloc and free are not recorded",
 			(int)p->pid, strerror(-err));
-	else if (!err && !p->n && !l.err)
+	else if (!err && !p->attached.n && !l.err)
 		pr_warn("pid %d: nothing that it has mapped has a malloc that can be found; it is "
 			"linked statically and stripped, or its allocator has other names: no HOST "
 			"rows",
 			(int)p->pid);
-	return p->n > 0;
+	return p->attached.n > 0;
+}
+
+/* What it is known to have, at once. */
+static bool attach_known(struct session *s, struct host_proc *p)
+{
+	size_t i;
+
+	for (i = 0; i < p->known.n; i++)
+		(void)attach_file(s, p, p->known.no[i]);
+	return p->attached.n > 0;
 }
 
 static void tell_stop(struct session *s, const struct mt_host_note *n)
@@ -329,24 +359,30 @@ static void let_go(struct session *s, const struct mt_host_note *n, uint64_t att
 	st->stopped_most_ns = MT_MAX(st->stopped_most_ns, ns);
 }
 
-static void on_opened(struct session *s, const struct mt_host_note *n)
+static void on_opened(struct session *s, const struct mt_host_note *note)
 {
 	struct host *h = s->host;
-	struct host_proc *p = get(h, (pid_t)n->tgid, n->start);
-	bool ok = p && attach_process(s, p);
-	uint64_t now = clock__boot();
+	struct host_proc *p = get(h, (pid_t)note->tgid, note->start);
+	uint64_t heard = clock__boot(), now;
+	bool ok = p && (attach_known(s, p) || attach_process(s, p));
+	size_t n = ok ? p->attached.n : 0;
 
+	now = clock__boot();
 	h->stats.ranges++;
 	h->stats.failed += !ok;
-	pr_debug("pid %u: a range for the host's memory is open since %.3f ms", n->tgid,
-		 (double)(now - n->time) / 1e6);
-	if (n->stop == MT_STOP_SENT) {
-		let_go(s, n, now);
-		return;
+	pr_debug("pid %u: a range for the host's memory is open; heard of after %.3f ms, attached "
+		 "in %.3f ms",
+		 note->tgid, (double)(heard - note->time) / 1e6, (double)(now - heard) / 1e6);
+	if (note->stop == MT_STOP_SENT) {
+		let_go(s, note, now);
+	} else {
+		if (note->stop != MT_STOP_NO)
+			tell_stop(s, note);
+		missed(s, (pid_t)note->tgid, note->time, now);
 	}
-	if (n->stop != MT_STOP_NO)
-		tell_stop(s, n);
-	missed(s, (pid_t)n->tgid, n->time, now);
+	/* One that it has mapped since it was looked through. */
+	if (ok && attach_process(s, p) && p->attached.n > n)
+		missed(s, p->pid, now, clock__boot());
 }
 
 static void on_forked(struct session *s, const struct mt_host_note *n)
@@ -356,7 +392,7 @@ static void on_forked(struct session *s, const struct mt_host_note *n)
 	if (s->cfg.host != MT_HOST_ALWAYS)
 		return;
 	p = get(s->host, (pid_t)n->tgid, n->start);
-	if (p && !p->n && attach_process(s, p))
+	if (p && !p->attached.n && attach_process(s, p))
 		missed(s, p->pid, n->time, clock__boot());
 }
 
@@ -367,18 +403,20 @@ static void on_execed(struct session *s, const struct mt_host_note *n)
 	int file;
 
 	if (s->cfg.host != MT_HOST_ALWAYS) {
-		if (p)
+		if (p) {
 			detach(s->host, p);
+			p->known.n = 0;
+		}
 		return;
 	}
-	if (p && p->n)
+	if (p && p->attached.n)
 		return;
 	p = get(s->host, (pid_t)n->tgid, n->start);
 	/* The new program has mapped nothing yet, perhaps: what others have. */
 	for (file = 1; p && file <= MAX_FILES; file++)
 		if (attach_file(s, p, file) == -EINVAL)
 			break;
-	if (p && p->n)
+	if (p && p->attached.n)
 		missed(s, p->pid, n->time, clock__boot());
 }
 
@@ -489,21 +527,22 @@ int host__targets(struct session *s)
 
 void host__process(struct session *s, pid_t pid)
 {
-	struct look l = { .s = s, .pid = pid };
-	struct host_proc *p;
+	struct look l = { .s = s };
 	uint32_t start;
 	uint64_t since = s->t_attached;
 
 	if (!s->host || s->t_stop)
 		return;
+	if (proc__start(pid, &start))
+		return;
+	l.p = get(s->host, pid, start);
+	if (!l.p)
+		return;
 	if (s->cfg.host != MT_HOST_ALWAYS) {
 		look_through(&l);
 		return;
 	}
-	if (proc__start(pid, &start))
-		return;
-	p = get(s->host, pid, start);
-	if (!p || p->n || !attach_process(s, p) || !since)
+	if (l.p->attached.n || !attach_process(s, l.p) || !since)
 		return;
 	/* Ticks of 10 ms. */
 	missed(s, pid, MT_MAX(since, start * 10000000ULL), clock__boot());
@@ -514,19 +553,19 @@ void host__mapped(struct session *s, pid_t pid, const char *path)
 {
 	static const char *const marks[] = { "libms_tools_ext.so*", "mstx*.so", "libtorch_npu.so",
 					     "_C.*so" };
-	struct look l = { .s = s, .pid = pid };
+	struct look l = { .s = s, .attach = s->cfg.host == MT_HOST_ALWAYS };
 	bool wanted = false;
 	size_t i;
 
 	if (!s->host || s->t_stop)
 		return;
-	if (s->cfg.host == MT_HOST_ALWAYS) {
-		l.p = find(s->host, pid);
-		wanted = l.p != NULL;
-	}
+	l.p = find(s->host, pid);
+	wanted = l.p && l.attach;
 	for (i = 0; !wanted && i < MT_ARRAY_SIZE(marks); i++)
 		wanted = !fnmatch(marks[i], path_base(path), 0);
-	if (wanted)
+	if (!l.p && wanted)
+		host__process(s, pid);
+	else if (wanted)
 		look_through(&l);
 }
 

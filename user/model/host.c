@@ -64,3 +64,9 @@ bool host__wants(const struct process *p, const struct row *r)
 	/* Of a block that has a row, wherever it ends. */
 	return r->event == ROW_FREE ? r->allocation_id != 0 : p->host_open != 0;
 }
+
+bool host__counts(const struct model *m, const struct process *p, const struct row *r)
+{
+	return !m->opts.vendor || m->opts.newer || r->device != DEV_HOST || p->host_open ||
+	       model__wants(&p->wants, DEV_HOST);
+}

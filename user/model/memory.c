@@ -273,7 +273,8 @@ static void on_hal_alloc(struct model *m, struct process *p, const struct event 
 	if (!model__malloc_row(m, p, e, l, ROW_HAL, dev, &r))
 		return;
 	process__saw_device(p, e->tid, dev);
-	hold(p, l, &r, e->size, e->time);
+	if (host__counts(m, p, &r))
+		hold(p, l, &r, e->size, e->time);
 	if (l == LAYER_HANDLE)
 		ms__physical(p, dev, e->size);
 	r.owner = owner_of(e->module);
@@ -299,7 +300,9 @@ static void on_hal_free(struct model *m, struct process *p, const struct event *
 	struct row r;
 
 	if (model__free_row(m, p, e, l, ROW_HAL, &r)) {
-		hold(p, l, &r, -r.size, e->time);
+		r.uncounted = !host__counts(m, p, &r);
+		if (!r.uncounted)
+			hold(p, l, &r, -r.size, e->time);
 		if (l == LAYER_HANDLE)
 			ms__physical(p, r.device, -r.size);
 		if (!m->opts.vendor && r.device != DEV_HOST && r.phys_device >= 0)

@@ -164,7 +164,7 @@ static bool is_whole(const struct row *r)
 
 static void block_sum(struct trace *t, const struct row *r, int32_t file, const char *name)
 {
-	struct file *f = is_whole(r) ? file_of(t, file) : NULL;
+	struct file *f = is_whole(r) && !r->uncounted ? file_of(t, file) : NULL;
 
 	if (f)
 		counter(t, f, r, name, r->held);
