@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fnmatch.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -480,6 +481,13 @@ int host__open(struct session *s)
 		return -errno;
 	if (!s->opts.host.exact)
 		return 0;
+	/* Whoever cannot send a signal to any process may stop one that he cannot continue. */
+	if ((s->opts.all || s->opts.n_names || s->opts.cgroup) && kill(1, 0) && errno == EPERM) {
+		pr_err("--exact-ranges: processes of other users could be stopped and not "
+		       "continued; "
+		       "needs CAP_KILL (man memtap, CAPABILITIES), or name your own with -p");
+		return -EPERM;
+	}
 	err = watchdog__start(h->stops_fd, s->cfg_fd, &h->watchdog);
 	if (err)
 		pr_err("--exact-ranges: its watchdog cannot be started: %s", strerror(-err));
@@ -491,6 +499,12 @@ static int may_stop(pid_t pid)
 {
 	struct proc_stopped st;
 
+	if (kill(pid, 0) && errno == EPERM) {
+		pr_err("--exact-ranges: pid %d is another user's: it could be stopped and not "
+		       "continued; needs CAP_KILL (man memtap, CAPABILITIES)",
+		       (int)pid);
+		return -EPERM;
+	}
 	if (proc__stopped(pid, &st))
 		return 0;
 	if (st.tracer) {
