@@ -156,6 +156,37 @@ Test(attach, by_session)
 	attach__free(a);
 }
 
+/* One process only: by a link where that means all of its threads, else by perf events. */
+Test(attach, in_a_process)
+{
+	struct attach *a = attach__new(NULL, NULL);
+	struct attach_req reqs[6];
+
+	multi = true;
+	memcpy(reqs, plan, sizeof(reqs));
+	attach__in(a, 1234, "x_e");
+	pids = 0;
+	cr_expect_eq(attach__file(a, 0, reqs, 6), 0);
+	cr_expect_eq(pids, 1234);
+	cr_expect_eq(attach__links(a), 2);
+	attach__free(a);
+}
+
+Test(attach, in_a_process_of_threads)
+{
+	struct attach *a = attach__new(NULL, NULL);
+	struct attach_req reqs[6];
+
+	multi = threads = true;
+	memcpy(reqs, plan, sizeof(reqs));
+	attach__in(a, 1234, "x_e");
+	pids = 0;
+	cr_expect_eq(attach__file(a, 0, reqs, 6), 0);
+	cr_expect_eq(pids, 1234);
+	cr_expect_eq(attach__links(a), 6);
+	attach__free(a);
+}
+
 Test(attach, errors_have_a_text)
 {
 	cr_expect_null(strstr(attach__why(-524), "524"));
