@@ -12,17 +12,23 @@
 /* SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU as bits of a signal set */
 #define MT_STOP_SIGNALS (0xfULL << (MT_SIGSTOP - 1))
 
+/* Of a range of which nothing will be recorded. */
+static __always_inline void host__lose(void)
+{
+	__u32 zero = 0;
+	__u64 *lost = bpf_map_lookup_elem(&host_lost, &zero);
+
+	if (lost)
+		__sync_fetch_and_add(lost, 1);
+}
+
 /* At once: the ring wakes its reader. */
 static __always_inline void host__note(__u32 tgid, __u32 start, __u32 what, __u32 stop)
 {
 	struct mt_host_note *n = bpf_ringbuf_reserve(&host_notes, sizeof(*n), 0);
-	__u32 zero = 0;
-	__u64 *lost;
 
 	if (!n) {
-		lost = bpf_map_lookup_elem(&host_lost, &zero);
-		if (lost)
-			__sync_fetch_and_add(lost, 1);
+		host__lose();
 		return;
 	}
 	n->tgid = tgid;
@@ -104,8 +110,10 @@ static __always_inline void host_gate__enter(struct probe *p, struct mt_host_key
 		return;
 	}
 	bpf_map_update_elem(&host_ranges, k, &r, BPF_ANY);
-	if (bpf_map_update_elem(&host_gates, &p->tgid, &fresh, BPF_ANY))
+	if (bpf_map_update_elem(&host_gates, &p->tgid, &fresh, BPF_ANY)) {
+		host__lose();
 		return;
+	}
 	host__note(p->tgid, p->start, MT_HOST_OPENED, p->cfg->exact ? host__stop(p) : MT_STOP_NO);
 }
 

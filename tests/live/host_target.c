@@ -136,7 +136,7 @@ static void count(int ranges, int calls, int threads)
 		atomic_store(&open_, 0);
 		for (i = 1; i < threads; i++)
 			pthread_create(&t[i], NULL, worker, (void *)(intptr_t)i);
-		usleep(threads > 1 ? 20000 : 200000);
+		usleep(threads == 1 ? 200000 : threads == 2 ? 500 : 20000);
 		id = range_start(TEXT, NULL);
 		atomic_store(&open_, 1);
 		for (n = 0; n < calls; n++) {

@@ -120,17 +120,21 @@ class Host(BasicTest):
 
     def test_exact(self):
         """From the first call behind the mark to the last one before the end, in all threads."""
-        for threads in 1, 4:
+        # Of two threads ranges follow each other before the probes of the last one have gone.
+        for threads, ranges in (1, 3), (2, 12), (4, 3):
             calls = 400
-            result, _ = self.recorded('count', 3, calls, threads, rec=('--exact-ranges',))
+            result, _ = self.recorded('count', ranges, calls, threads, rec=('--exact-ranges',))
             host = result.summary['host_memory']
-            self.assertEqual((host['ranges'], host['stopped'], host['missed'], host['not_stopped']), (3, 3, 0, 0))
+            self.assertEqual((host['ranges'], host['stopped'], host['missed'], host['not_stopped']), (ranges, ranges, 0, 0))
             sizes = self.sizes(result)
-            due = {INSIDE + t * 100000 + n: 3 for t in range(threads) for n in range(calls)}
+            due = {INSIDE + t * 100000 + n: ranges for t in range(threads) for n in range(calls)}
             self.assertEqual({k: v for k, v in sizes.items() if INSIDE <= k < OUTSIDE}, due, result.stderr)
             # Other threads may be on their way when the mark is made, nobody is behind its end.
             self.assertNotIn(OUTSIDE, sizes)
-            self.assertRegex(result.stderr, r'HOST: 3 ranges are recorded from their beginning; ' + STOPPED.pattern)
+            frees = [r for r in of_host(result.rows) if r['event'] == 'FREE']
+            self.assertLessEqual(len([r for r in frees if r['attr'].get('preattach')]), 3 * ranges * threads)
+            self.assertLessEqual(abs(len(frees) - sum(sizes.values())), 3 * ranges * threads)
+            self.assertRegex(result.stderr, rf'HOST: {ranges} ranges are recorded from their beginning; ' + STOPPED.pattern)
 
     def test_not_exact(self):
         """The beginning is missing, which is said; the process is never stopped."""

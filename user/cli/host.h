@@ -27,7 +27,9 @@ void host__tick(struct session *s);
 /* A process has been met, or has mapped something: what of it is an allocator? */
 void host__process(struct session *s, pid_t pid);
 void host__mapped(struct session *s, pid_t pid, const char *path);
-/* The recording has ended: everything is let go and detached. */
+/* The recording has ended: what is stopped goes on. */
+void host__let_go(struct session *s);
+/* And everything is detached. */
 void host__stop(struct session *s);
 void host__free(struct session *s);
 /* Has something not been recorded that was asked for? */

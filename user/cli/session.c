@@ -412,7 +412,7 @@ static void finish(struct session *s)
 	s->t_stop = clock__boot();
 	s->cfg.stopped = 1;
 	session__write_cfg(s);
-	host__stop(s);
+	host__let_go(s);
 	/*
 	 * The recording has ended: write all of it before the probes go, which can
 	 * take long on older kernels.
@@ -428,6 +428,7 @@ static void finish(struct session *s)
 		pr_info("detaching %zu perf uprobes; some kernels take up to 0.2 s for each",
 			prober__attached(s->prober));
 	t0 = clock__boot();
+	host__stop(s);
 	prober__detach(s->prober);
 	progs__lifecycle_stop(s->progs);
 	s->detach_ns = clock__boot() - t0;
