@@ -3,13 +3,16 @@
 import collections
 import os
 import re
+import shutil
 import signal
+import subprocess
 import time
 
 import readers
 from basic import BasicTest
-from harness import Process, built, memtap, sim
+from harness import built, memtap, sim
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 TARGET = ('tests', 'live', 'host-target')
 LIBS = ('cann/lib64', 'torch/lib', 'torch_npu_c/lib')
 INSIDE, OUTSIDE = 1000000, 2000000
@@ -90,6 +93,27 @@ class Host(BasicTest):
         """One that takes the place of the C library's, and one that only hands on to it: counted once."""
         for lib in 'host-own.so', 'host-wrap.so':
             self.check_each(env={'LD_PRELOAD': built('tests', 'live', lib)})
+
+    def test_musl(self):
+        """Another C library; its file is also the dynamic linker."""
+        if not shutil.which('musl-gcc'):
+            self.skipTest('no musl-gcc')
+        lib, exe = self.path('libms_tools_ext.so'), self.path('target')
+        with open(self.path('mstx.c'), 'w') as f:
+            f.write('unsigned long n;\nunsigned long mstxRangeStartA(const char *t, void *s)'
+                    '{ (void)t, (void)s; return __atomic_add_fetch(&n, 1, 5); }\n'
+                    'void mstxRangeEnd(unsigned long id) { (void)id; __asm__ volatile("" ::: "memory"); }\n')
+        subprocess.run(['musl-gcc', '-shared', '-fPIC', '-O1', '-o', lib, self.path('mstx.c')], check=True)
+        subprocess.run(['musl-gcc', '-O2', '-fno-builtin', '-D_GNU_SOURCE', '-w', '-o', exe, os.path.join(HERE, 'host_target.c')],
+                       check=True)
+        p = self.start('musl', [exe, 'count', 2, 300, 4], env={'LD_LIBRARY_PATH': self.dir})
+        p.until('READY ')
+        recorder = self.record('-p', p.pid, '--exact-ranges')
+        p.line()
+        self.assertEqual(p.wait(), 0, p.stderr())
+        result = recorder.ended()
+        sizes = {k: v for k, v in self.sizes(result).items() if INSIDE <= k < OUTSIDE}
+        self.assertEqual(sizes, {INSIDE + t * 100000 + n: 2 for t in range(4) for n in range(300)}, result.stderr)
 
     def test_each_function_by_other_means(self):
         for off in 'session', 'uprobe_multi,session', 'uprobe_multi,session,cookie,sleepable':
