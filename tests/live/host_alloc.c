@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Allocators that are preloaded: one of its own, or (WRAP) one that only hands on to the C library.
- * Each of its functions adds to a sum that it tells at the end.
+ * Allocators that are preloaded: one of its own, with operators new and delete, which (TAIL) may be
+ * left by a jump; or (WRAP) one that only hands on to the C library.
  */
 #include <dlfcn.h>
 #include <stddef.h>
@@ -117,5 +117,29 @@ API void *memalign(size_t align, size_t n)
 API void *valloc(size_t n)
 {
 	return take(n, 4096);
+}
+
+/* operator new(size_t), operator delete(void *) */
+API void *_Znwm(size_t n);
+API void _ZdlPv(void *p);
+
+#ifdef TAIL
+void *_Znwm(size_t n)
+{
+	return n > 100000 ? malloc(n) : take(n, 16); /* a jump, to another function */
+}
+#else
+void *_Znwm(size_t n)
+{
+	void *p = take(n, 16);
+
+	__asm__ volatile("" : "+r"(p)); /* no tail call */
+	return p;
+}
+#endif
+
+void _ZdlPv(void *p)
+{
+	__asm__ volatile("" : : "r"(p) : "memory");
 }
 #endif

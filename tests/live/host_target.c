@@ -5,7 +5,8 @@
  *   host-target each                     every function of the family once, a line for each
  *   host-target count RANGES CALLS THREADS   calls whose size says where they belong: 1000000 + n
  *                                        behind the mark, 2000000 + n outside
- *   host-target hold                     opens a range when it gets a line, and goes on; ends at another
+ *   host-target hold | stay              opens a range when it gets a line, closes it at another, and ends
+ *                                        then, or at a third
  *   host-target nested                   ranges inside of one another, in two threads, with other texts
  *
  * READY, then it waits for a line.
@@ -50,12 +51,31 @@ static void gone(void *p)
 	tell("free", (void *)a, NULL, 0);
 }
 
+/* Of C++, where an allocator of its own has them. */
+static void *(*new)(size_t);
+static void (*delete)(void *);
+
+static void operators(void)
+{
+	void *p;
+
+	if (!new || !delete)
+		return;
+	keep = p = new(1120);
+	tell("new", NULL, p, 1120);
+	delete (p);
+	tell("delete", p, NULL, 0);
+}
+
 static void each(void)
 {
 	uint64_t id;
 	void *p, *q, *r, *before = malloc(111);
 	uintptr_t old;
 
+	/* What is not found has a text, which is allocated. */
+	new = (void *(*)(size_t))dlsym(RTLD_DEFAULT, "_Znwm");
+	delete = (void (*)(void *))dlsym(RTLD_DEFAULT, "_ZdlPv");
 	id = range_start(TEXT, NULL);
 	gone(before);
 	keep = p = malloc(1111);
@@ -96,6 +116,7 @@ static void each(void)
 	keep = p = strdup("by the C library itself");
 	tell("malloc", NULL, p, 24);
 	gone(p);
+	operators();
 	free(NULL);
 	keep = malloc(SIZE_MAX / 2); /* fails */
 	keep = calloc(SIZE_MAX / 2, 4);
@@ -185,7 +206,7 @@ static void nested(void)
 	keep = malloc(OUTSIDE + 3);
 }
 
-static void hold(void)
+static void hold(int stay)
 {
 	struct timespec t;
 	char c;
@@ -199,6 +220,12 @@ static void hold(void)
 	if (read(0, &c, 1) != 1)
 		_exit(5);
 	range_end(id);
+	if (!stay)
+		return;
+	printf("CLOSED\n");
+	fflush(stdout);
+	if (read(0, &c, 1) != 1)
+		_exit(5);
 }
 
 static void *any(void *lib, const char *name)
@@ -232,7 +259,9 @@ int main(int argc, char **argv)
 	else if (!strcmp(argv[1], "nested"))
 		nested();
 	else if (!strcmp(argv[1], "hold"))
-		hold();
+		hold(0);
+	else if (!strcmp(argv[1], "stay"))
+		hold(1);
 	else if (argc == 5)
 		count(atoi(argv[2]), atoi(argv[3]), atoi(argv[4]));
 	printf("DONE\n");

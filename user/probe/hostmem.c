@@ -38,8 +38,9 @@ struct host_file {
 	}
 #define C_ALLOC(sym, size, factor, old, where) \
 	ALLOC(sym, PROBE_CALL, MT_HOST_OTHER, size, factor, old, where)
-/* bad_alloc leaves them */
+/* bad_alloc leaves the first kind */
 #define NEW(sym) ALLOC(sym, PROBE_RETS, MT_HOST_NEW, 0, -1, -1, -1)
+#define NEW_NOTHROW(sym) ALLOC(sym, PROBE_CALL, MT_HOST_NEW, 0, -1, -1, -1)
 /* In the C library nobody is behind it; elsewhere it may be only the first to be called. */
 #define FREE(sym, prog_, kind_, call)                                          \
 	{                                                                      \
@@ -72,16 +73,19 @@ static const struct probe_def libc_defs[] = {
 	FREE("free_aligned_sized", "host_free", PROBE_ENTRY, MT_HOST_CFREE),
 };
 
-/* Allocators of their own have the operators too, which do not go by malloc there. */
 static const struct probe_def other_defs[] = {
 	FREE("free", "host_wrap", PROBE_CALL, MT_HOST_CFREE),
 	FREE("cfree", "host_wrap", PROBE_CALL, MT_HOST_CFREE),
 	FREE("free_sized", "host_wrap", PROBE_CALL, MT_HOST_CFREE),
 	FREE("sdallocx", "host_wrap", PROBE_CALL, MT_HOST_CFREE),
+};
+
+/* Allocators of their own have the operators too, which do not go by malloc there. */
+static const struct probe_def cxx_defs[] = {
 	NEW("_Znwm"),
 	NEW("_Znam"),
-	NEW("_ZnwmRKSt9nothrow_t"),
-	NEW("_ZnamRKSt9nothrow_t"),
+	NEW_NOTHROW("_ZnwmRKSt9nothrow_t"),
+	NEW_NOTHROW("_ZnamRKSt9nothrow_t"),
 	NEW("_ZnwmSt11align_val_t"),
 	NEW("_ZnamSt11align_val_t"),
 	DELETE("_ZdlPv"),
@@ -136,7 +140,8 @@ static bool has_malloc(const struct elf_image *img)
 	return exports_malloc(img);
 }
 
-static void plan_all(struct batch *b, const struct probe_def *list, size_t n)
+/* False: one that the file has cannot be probed. */
+static bool plan_all(struct batch *b, const struct probe_def *list, size_t n)
 {
 	struct probed_file *f = b->file;
 	uint64_t vaddr;
@@ -159,11 +164,34 @@ static void plan_all(struct batch *b, const struct probe_def *list, size_t n)
 			continue;
 		rep->state = "failed";
 		b->n = first;
-		if (!rep->same)
-			pr_warn("%s: %s cannot be probed: %s; blocks that it gives or takes have "
-				"no HOST rows",
-				f->path, rep->symbol, rep->why);
+		if (rep->same)
+			continue;
+		if (list == cxx_defs)
+			return false;
+		pr_warn("%s: %s cannot be probed: %s; blocks that it gives or takes have no HOST "
+			"rows",
+			f->path, rep->symbol, rep->why);
 	}
+	return true;
+}
+
+/* All of them or none: a delete without its new is of no use. */
+static void plan_cxx(struct batch *b)
+{
+	size_t first = b->n, reports = b->file->n_reports;
+	unsigned int sites = b->pr->n_sites;
+	struct probe_report failed;
+
+	if (plan_all(b, cxx_defs, MT_ARRAY_SIZE(cxx_defs)))
+		return;
+	failed = b->file->reports[b->file->n_reports - 1];
+	b->file->reports[reports] = failed;
+	b->file->n_reports = reports + 1;
+	b->n = first;
+	b->pr->n_sites = sites;
+	pr_warn("%s: its operators new and delete are not probed, for not all returns of %s can be "
+		"(%s): what they give has no HOST rows, those of malloc are there",
+		b->file->path, failed.symbol, failed.why);
 }
 
 /* Where it takes long it is not to take it while a range is open. */
@@ -184,7 +212,8 @@ static void warm(struct prober *pr, const struct host_file *h)
 static int plan_file(struct prober *pr, struct host_file *h, struct elf_image *img, int fd,
 		     const char *path)
 {
-	size_t n = MT_ARRAY_SIZE(defs) + MT_ARRAY_SIZE(libc_defs) + MT_ARRAY_SIZE(other_defs);
+	size_t n = MT_ARRAY_SIZE(defs) + MT_ARRAY_SIZE(libc_defs) + MT_ARRAY_SIZE(other_defs) +
+		   MT_ARRAY_SIZE(cxx_defs);
 	struct batch b = { .pr = pr, .img = img };
 	unsigned int first_site = pr->n_sites;
 	struct probed_file *f = calloc(1, sizeof(*f));
@@ -211,10 +240,12 @@ static int plan_file(struct prober *pr, struct host_file *h, struct elf_image *i
 	pr->files[pr->n_files++] = f;
 	b.file = f;
 	plan_all(&b, defs, MT_ARRAY_SIZE(defs));
-	if (is_libc(path))
+	if (is_libc(path)) {
 		plan_all(&b, libc_defs, MT_ARRAY_SIZE(libc_defs));
-	else
+	} else {
 		plan_all(&b, other_defs, MT_ARRAY_SIZE(other_defs));
+		plan_cxx(&b);
+	}
 	if (elf_image__over(img)) {
 		pr_warn("%s: %s; its allocator is not probed", path, elf__why(-E2BIG));
 		pr->n_sites = first_site;
