@@ -46,18 +46,27 @@ static __always_inline void host__forget(__u32 tgid)
 	bpf_map_delete_elem(&host_stops, &tgid);
 }
 
-/* Is this the text? Of eight bytes each, the last one with the NUL. */
+/* Eight bytes of the text, or fewer at its end: as they are wanted? On a stack there is not much
+ * room. */
+static __always_inline int host_range__part(__u64 text, __u32 n, __u64 want)
+{
+	__u64 v = 0;
+
+	return !bpf_probe_read_user(&v, n, (const void *)text) && v == want;
+}
+
+/* Is this the text, with its NUL? */
 static __always_inline int host_range__is(__u64 text)
 {
-	union {
+	const union {
 		char c[32];
 		__u64 v[4];
-	} t = {}, want = { .c = MT_HOST_RANGE };
+	} want = { .c = MT_HOST_RANGE };
 
-	if (!text || bpf_probe_read_user(t.c, sizeof(MT_HOST_RANGE), (const void *)text))
-		return 0;
-	return t.v[0] == want.v[0] && t.v[1] == want.v[1] && t.v[2] == want.v[2] &&
-	       t.v[3] == want.v[3];
+	return text && host_range__part(text, 8, want.v[0]) &&
+	       host_range__part(text + 8, 8, want.v[1]) &&
+	       host_range__part(text + 16, 8, want.v[2]) &&
+	       host_range__part(text + 24, sizeof(MT_HOST_RANGE) - 24, want.v[3]);
 }
 
 /*

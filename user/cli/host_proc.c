@@ -148,16 +148,15 @@ static void look_at(struct look *l, const struct mapping *m)
 	if (fd < 0)
 		return;
 	file = prober__host_file(l->s->prober, fd, m->path);
-	close(fd);
 	if (!file)
 		hmap__put(&h->looked, file_key(m), NULL);
 	if (file < 0)
 		pr_debug("%s: not looked at: %s", m->path, elf__why(file));
 	if (file <= 0)
-		return;
+		goto out;
 	files__add(&l->p->known, file);
 	if (!l->attach)
-		return;
+		goto out;
 	err = host_proc__attach_file(l->s, l->p, file);
 	if (err && err != -ESRCH) {
 		l->err = err;
@@ -165,6 +164,10 @@ static void look_at(struct look *l, const struct mapping *m)
 			"rows",
 			(int)l->p->pid, m->path, attach__why(err));
 	}
+	if (!err)
+		session__check_probed(l->s, l->p->pid, clock__boot(), m, fd);
+out:
+	close(fd);
 }
 
 /*

@@ -247,6 +247,9 @@ void session__free_gaps(struct session *s);
 
 /* unseen.c: are the probes in what the targets (0) or one process have mapped (since then)? */
 void session__check_unseen(struct session *s, pid_t pid, uint64_t since);
+/* The same of one file, open at fd, that a process has mapped there. */
+void session__check_probed(struct session *s, pid_t pid, uint64_t since, const struct mapping *m,
+			   int fd);
 /* Their LOST rows, when the recording has ended. */
 void session__unseen_rows(struct session *s, uint64_t now);
 void session__free_unseen(struct session *s);

@@ -210,7 +210,7 @@ static void warm(struct prober *pr, const struct host_file *h)
 }
 
 static int plan_file(struct prober *pr, struct host_file *h, struct elf_image *img, int fd,
-		     const char *path)
+		     const struct stat *st, const char *path)
 {
 	size_t n = MT_ARRAY_SIZE(defs) + MT_ARRAY_SIZE(libc_defs) + MT_ARRAY_SIZE(other_defs) +
 		   MT_ARRAY_SIZE(cxx_defs);
@@ -237,6 +237,10 @@ static int plan_file(struct prober *pr, struct host_file *h, struct elf_image *i
 	f->fd = -1;
 	f->dev = h->dev;
 	f->ino = h->ino;
+	f->size = (uint64_t)st->st_size;
+	f->mtime = st->st_mtim;
+	f->ctime = st->st_ctim;
+	f->overlay = fd__on_overlay(fd);
 	pr->files[pr->n_files++] = f;
 	b.file = f;
 	plan_all(&b, defs, MT_ARRAY_SIZE(defs));
@@ -264,12 +268,16 @@ static int plan_file(struct prober *pr, struct host_file *h, struct elf_image *i
 
 int prober__host_file(struct prober *pr, int fd, const char *path)
 {
+	const char *slash = strrchr(path, '/');
 	struct elf_image *img;
 	struct host_file *h;
 	struct stat st;
 	size_t i;
 	int err;
 
+	/* What is probed for its own calls is known by its file: it would be taken for done. */
+	if (catalogue__wants(slash ? slash + 1 : path))
+		return 0;
 	if (fstat(fd, &st))
 		return -errno;
 	for (i = 0; i < pr->n_host_files; i++) {
@@ -290,7 +298,7 @@ int prober__host_file(struct prober *pr, int fd, const char *path)
 	if (err)
 		return err == -ENOEXEC ? 0 : err;
 	if (has_malloc(img))
-		err = plan_file(pr, h, img, fd, path);
+		err = plan_file(pr, h, img, fd, &st, path);
 	elf_image__close(img);
 	return err < 0 ? err : h->fd >= 0 ? (int)pr->n_host_files : 0;
 }
