@@ -14,3 +14,4 @@
 #include "mindspore.bpf.c"
 #include "aten.bpf.c"
 #include "atb.bpf.c"
+#include "host.bpf.c"

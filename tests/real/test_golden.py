@@ -3,8 +3,10 @@
 
 What differs on purpose is named with each case; why, in tests/offline/differences.txt.
 """
+import collections
 import csv
 import glob
+import json
 import os
 import re
 import shutil
@@ -164,6 +166,45 @@ def test_pytrace(b):
     ours, theirs = calls(path, 1), calls(golden.vendor_file('pytrace', 'python_trace_*', b.folder))
     assert ours == theirs, golden.first(ours, theirs)
     return f'{len(theirs)} rows of the vendor'
+
+
+def host_sizes(rows):
+    return collections.Counter(r['size'] for r in rows if (r['event'], r['type']) == ('MALLOC', 'HOST'))
+
+
+def test_host(b):
+    """Host memory in its range: what the program allocates, without what the vendor's tool itself does there."""
+    if b.version() != RELEASE:
+        raise Skip(f"{b.version()}: the vendor's runs are of {RELEASE}")
+    out, _ = run(b, 'host', 'host', {}, BOTH + ('--exact-ranges',))
+    ours = golden.rows_of(golden.one_of(os.path.join(out, 'dump', '*_dump_*')))
+    theirs = golden.rows_of(golden.vendor_file('host', '*_dump_*', b.folder))
+    host = ('MALLOC/HOST', 'FREE/HOST')
+    differs = golden.compare(ours, theirs, ('allocation_id',), ATEN + host)
+    differs.update(golden.compare_traces('host', readers.traces_of(out), b.folder, False, ('memory',)))
+    assert not differs, '; '.join(f'{k}: {v[:300]}' for k, v in differs.items())
+    mine, vendor = host_sizes(ours), host_sizes(theirs)
+    # The program finds malloc in the C library itself, behind what the vendor's tool preloads.
+    assert mine.pop(12345) == 1 and 12345 not in vendor, mine
+    extra = mine - vendor
+    assert sum(mine.values()) > 1000 and sum(extra.values()) <= sum(mine.values()) / 100, extra
+    for rows in ours, theirs:
+        inside = [r for r in rows if r['type'] == 'HOST']
+        marks = [r['time'] for r in rows if r['event'] == 'MSTX']
+        assert all(marks[0] <= r['time'] <= marks[1] and r['device'] == 'host' for r in inside)
+        known = {r['allocation_id'] for r in inside if r['event'] == 'MALLOC'}
+        orphans = [r for r in inside if r['event'] == 'FREE' and r['allocation_id'] not in known]
+        # Blocks from before the range, or of calloc and realloc.
+        assert orphans and all((r['allocation_id'], r['size']) == (0, 0) for r in orphans), orphans[:2]
+    with open(readers.traces_of(out)['cpu'], encoding='utf-8') as f:
+        sums = [e['args']['size'] for e in json.load(f) if e and e['name'] == 'memory']
+    blocks = [r for r in sorted(ours, key=lambda r: r['id']) if r['type'] == 'HOST' and r['allocation_id']]
+    total, due = 0, []
+    for r in blocks:
+        total += r['size'] if r['event'] == 'MALLOC' else -r['size']
+        due.append(total)
+    assert sums == due, golden.first(sums, due)
+    return f'{sum(mine.values())} blocks, {sum((vendor - mine).values())} of the vendor itself'
 
 
 def made(case):

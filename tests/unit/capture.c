@@ -246,6 +246,19 @@ Test(decode, hal_create)
 	cr_expect_eq(e.flags, EVF_CREATE);
 }
 
+Test(decode, host)
+{
+	struct event e = decode(MT_FN_HOST_ALLOC, 0x1234, 100, MT_HOST_MALLOC, 0);
+
+	cr_expect_eq(e.kind, EV_HOST_ALLOC);
+	cr_expect(e.addr == 0x1234 && e.size == 100 && e.key == MT_HOST_MALLOC && e.device == -1);
+	/* what a realloc takes back */
+	e = decode(MT_FN_HOST_ALLOC, 0x1234, 0, MT_HOST_OTHER, 1);
+	cr_expect(e.kind == EV_HOST_FREE && e.addr == 0x1234 && e.key == MT_HOST_OTHER);
+	e = decode(MT_FN_HOST_FREE, 0x1234, 0, MT_HOST_CFREE, 0);
+	cr_expect(e.kind == EV_HOST_FREE && e.key == MT_HOST_CFREE);
+}
+
 Test(decode, frees)
 {
 	struct event e = decode(MT_FN_HAL_FREE, 0x1234, 0, 0, 0);

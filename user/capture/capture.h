@@ -42,6 +42,8 @@ enum event_kind {
 	EV_MS_KEEP, /* addr, size: what is kept of a block that is freed else */
 	EV_MS_PART, /* the end of the call that does that */
 	EV_ASK, /* key = enum mt_ask, addr = its value, text */
+	EV_HOST_ALLOC, /* addr, size; key = enum mt_host_call */
+	EV_HOST_FREE, /* addr; the same */
 	EV_OP_START, /* key = number of the operator; text = its name, by who reads it */
 	EV_OP_END,
 	EV_ACCESS, /* the same; addr, size, device (logical), access */

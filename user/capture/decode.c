@@ -138,6 +138,11 @@ static void from_call(const struct mt_call *c, struct event *e)
 		e->key = (uint32_t)c->a[1];
 		e->size = 0;
 		break;
+	case MT_FN_HOST_ALLOC:
+	case MT_FN_HOST_FREE:
+		e->kind = c->h.fn == MT_FN_HOST_FREE || c->a[3] == 1 ? EV_HOST_FREE : EV_HOST_ALLOC;
+		e->key = c->a[2];
+		break;
 	case MT_FN_MS_ALLOC:
 	case MT_FN_MS_FREE:
 	case MT_FN_MS_KEEP:
@@ -234,6 +239,7 @@ static bool size_is_wrong(const struct event *e)
 	case EV_WS:
 	case EV_MS_ALLOC:
 	case EV_MS_KEEP:
+	case EV_HOST_ALLOC:
 	case EV_ACCESS:
 	case EV_ATB_TENSOR:
 	case EV_ATB_MALLOC:

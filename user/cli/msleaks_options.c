@@ -57,6 +57,12 @@ static int read_strict(struct msleaks_opts *o, const char *value, const char **w
 	return read_flag(&o->strict);
 }
 
+static int read_exact(struct msleaks_opts *o, const char *value, const char **why)
+{
+	(void)value, (void)why;
+	return read_flag(&o->exact_ranges);
+}
+
 static int read_level(struct msleaks_opts *o, const char *value, const char **why)
 {
 	*why = "invalid data trace level input.";
@@ -387,6 +393,10 @@ static const struct msleaks_option table[] = {
 	  .ours = true,
 	  .help = "also rows and attributes that the vendor's tool has not",
 	  .read = read_extended },
+	{ .name = "exact-ranges",
+	  .ours = true,
+	  .help = "stop the program while its allocator is probed",
+	  .read = read_exact },
 	{ .name = "strict",
 	  .ours = true,
 	  .help = "exit with 3 if anything was lost",

@@ -13,6 +13,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "cli/host.h"
 #include "cli/later.h"
 #include "cli/owners.h"
 #include "symbol/stacks.h"
@@ -27,7 +28,6 @@ static void on_row(void *ctx, const struct row *r)
 	struct session *s = ctx;
 	int err = out__row(s->out, r);
 
-	session__tell_range(r);
 	owners__row(s, r);
 	if (err && !s->write_err) {
 		s->write_err = err;
@@ -50,6 +50,7 @@ static void on_describe(void *ctx, uint32_t tgid, uint32_t start, struct process
 	d->segments = session__only_segments(s, (pid_t)tgid);
 	later__born(s, (pid_t)tgid);
 	owners__process(s, (pid_t)tgid, start);
+	host__process(s, (pid_t)tgid);
 }
 
 static void on_ended(void *ctx, uint32_t tgid)
@@ -68,7 +69,7 @@ static uint32_t pow2_at_least(uint64_t v)
 	return (uint32_t)MT_MAX(p, (uint64_t)sysconf(_SC_PAGESIZE));
 }
 
-static int write_cfg(struct session *s)
+int session__write_cfg(struct session *s)
 {
 	uint32_t zero = 0;
 
@@ -172,14 +173,16 @@ static int setup(struct session *s)
 	s->cfg.follow = s->opts.follow;
 	s->cfg.pidns_inum = pidns__own();
 	s->cfg.wake_bytes = po.ring_bytes / 4;
-	err = callstack__open(s);
+	err = host__open(s);
+	if (!err)
+		err = callstack__open(s);
 	if (!err)
 		err = owners__open(s);
 	if (err)
 		return err;
 	pr.stacks = s->stacks != NULL;
 	s->cfg.stopped = 1; /* until all probes are attached: the window has one beginning */
-	err = write_cfg(s);
+	err = session__write_cfg(s);
 	if (err)
 		return err;
 	bad = knownbad__here(KNOWNBAD_URETPROBE_SECCOMP);
@@ -232,18 +235,20 @@ static int attach(struct session *s)
 		return err;
 	if (session__interrupted(s))
 		return -EINTR;
-	err = write_cfg(s);
+	err = session__write_cfg(s);
 	if (err)
 		return err;
 	callstack__targets(s);
 	err = session__probe_targets(s);
 	if (!err)
 		err = ops__attached(s);
+	if (!err)
+		err = host__targets(s);
 	if (err)
 		return err;
 	callstack__wait(s);
 	s->cfg.stopped = 0;
-	err = write_cfg(s);
+	err = session__write_cfg(s);
 	if (err)
 		return err;
 	s->t_attached = clock__boot();
@@ -291,7 +296,7 @@ static int poll_add(int ep, int fd, int what)
 	return epoll_ctl(ep, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
 }
 
-enum { ON_SIGNAL, ON_TICK, ON_MAP };
+enum { ON_SIGNAL, ON_TICK, ON_MAP, ON_HOST };
 
 static int open_loop(struct session *s, int *timer)
 {
@@ -308,6 +313,8 @@ static int open_loop(struct session *s, int *timer)
 	}
 	if (s->watch)
 		poll_add(ep, mapwatch__fd(s->watch), ON_MAP);
+	if (host__fd(s) >= 0)
+		poll_add(ep, host__fd(s), ON_HOST);
 	return ep;
 }
 
@@ -329,6 +336,7 @@ static void tick(struct session *s)
 	session__deliver(s, false);
 	asked__tick(s);
 	later__tick(s);
+	host__tick(s);
 	if (every(&losses, LOSSES_MS))
 		session__losses(s);
 	if (every(&flushed, FLUSH_MS)) {
@@ -364,7 +372,9 @@ static void loop(struct session *s, int ep, int timer)
 		for (i = 0; i < n; i++) {
 			uint64_t ticks;
 
-			if (ev[i].data.u32 == ON_SIGNAL)
+			if (ev[i].data.u32 == ON_HOST)
+				host__read(s);
+			else if (ev[i].data.u32 == ON_SIGNAL)
 				session__interrupted(s);
 			else if (ev[i].data.u32 == ON_TICK &&
 				 read(timer, &ticks, sizeof(ticks)) < 0)
@@ -406,7 +416,8 @@ static void finish(struct session *s)
 	owners__last(s);
 	s->t_stop = clock__boot();
 	s->cfg.stopped = 1;
-	write_cfg(s);
+	session__write_cfg(s);
+	host__let_go(s);
 	/*
 	 * The recording has ended: write all of it before the probes go, which can
 	 * take long on older kernels.
@@ -422,6 +433,7 @@ static void finish(struct session *s)
 		pr_info("detaching %zu perf uprobes; some kernels take up to 0.2 s for each",
 			prober__attached(s->prober));
 	t0 = clock__boot();
+	host__stop(s);
 	prober__detach(s->prober);
 	progs__lifecycle_stop(s->progs);
 	s->detach_ns = clock__boot() - t0;
@@ -489,6 +501,7 @@ int session__run(struct session *s)
 		session__end_child(s);
 	control__close(s);
 	mapwatch__close(s->watch);
+	host__free(s);
 	stacks__free(s->stacks);
 	owners__free(s);
 	drain__free(s->drain);

@@ -111,6 +111,14 @@ uint64_t ops__stray(struct model *m, struct process *p, uint64_t addr, enum row_
 void atb__event(struct model *m, struct process *p, const struct event *e);
 /* All blocks of a process are gone. */
 void ops__forget(struct process *p);
+/* host.c: malloc and free of the host. */
+void host__event(struct model *m, struct process *p, const struct event *e);
+/* A range begins (1) or ends (-1) in which they are recorded. */
+void host__range(struct process *p, int by);
+/* Is a row of the driver's memory on the host in V-seed's files, whatever devices are? */
+bool host__wants(const struct process *p, const struct row *r);
+/* Is a block of the driver's in the sums? Not in V-seed's where the host is not recorded. */
+bool host__counts(const struct model *m, const struct process *p, const struct row *r);
 /* An event of MindSpore's pools. */
 void ms__event(struct model *m, struct process *p, const struct event *e);
 /* The driver gave physical memory, or took it back: a pool that maps it has more or less. */

@@ -198,7 +198,7 @@ bool model__free_row(struct model *m, struct process *p, const struct event *e, 
 		m->counts.preattach++;
 		r->allocation_id = m->opts.vendor ? 0 : ++m->next_allocation;
 		r->size = e->kind == EV_HAL_FREE || e->kind == EV_HOST_UNREG ||
-					  e->kind == EV_MS_FREE
+					  e->kind == EV_MS_FREE || e->kind == EV_HOST_FREE
 				  ? -1
 				  : e->size;
 		/* The driver's free names no device. */
@@ -273,7 +273,8 @@ static void on_hal_alloc(struct model *m, struct process *p, const struct event 
 	if (!model__malloc_row(m, p, e, l, ROW_HAL, dev, &r))
 		return;
 	process__saw_device(p, e->tid, dev);
-	hold(p, l, &r, e->size, e->time);
+	if (host__counts(m, p, &r))
+		hold(p, l, &r, e->size, e->time);
 	if (l == LAYER_HANDLE)
 		ms__physical(p, dev, e->size);
 	r.owner = owner_of(e->module);
@@ -299,7 +300,9 @@ static void on_hal_free(struct model *m, struct process *p, const struct event *
 	struct row r;
 
 	if (model__free_row(m, p, e, l, ROW_HAL, &r)) {
-		hold(p, l, &r, -r.size, e->time);
+		r.uncounted = !host__counts(m, p, &r);
+		if (!r.uncounted)
+			hold(p, l, &r, -r.size, e->time);
 		if (l == LAYER_HANDLE)
 			ms__physical(p, r.device, -r.size);
 		if (!m->opts.vendor && r.device != DEV_HOST && r.phys_device >= 0)
@@ -463,7 +466,8 @@ void model__memory(struct model *m, struct process *p, const struct event *e)
 	}
 	if (e->ret) {
 		m->counts.rules[RULE_FAILED]++;
-		m->counts.failures[e->kind != EV_HAL_ALLOC && e->kind != EV_MS_ALLOC]++;
+		m->counts.failures[e->kind != EV_HAL_ALLOC && e->kind != EV_MS_ALLOC &&
+				   e->kind != EV_HOST_ALLOC]++;
 		return;
 	}
 	if (!(p->wants.events & EVENTS_ALLOC)) {
@@ -488,6 +492,10 @@ void model__memory(struct model *m, struct process *p, const struct event *e)
 		break;
 	case EV_WS:
 		on_workspace(m, p, e);
+		break;
+	case EV_HOST_ALLOC:
+	case EV_HOST_FREE:
+		host__event(m, p, e);
 		break;
 	case EV_MS_ALLOC:
 	case EV_MS_FREE:

@@ -235,9 +235,13 @@ static void on_mark(struct model *m, struct process *p, const struct event *e)
 		g.id = e->key ? e->key : p->next_range;
 		if (e->text_len == 10 && memcmp(e->text, "step start", 10) == 0)
 			g.step_id = ++p->step;
+		g.host = e->text_len == sizeof(MT_HOST_RANGE) - 1 &&
+			 !memcmp(e->text, MT_HOST_RANGE, e->text_len);
 		model__enter_step(m, p, g.step_id);
 		if (!process__open_range(p, &g))
 			m->counts.ranges_over++;
+		else if (g.host)
+			host__range(p, 1);
 		r.type = ROW_RANGE_START;
 		r.range_id = g.id;
 		r.step_id = g.step_id;
@@ -261,6 +265,8 @@ static void on_range_end(struct model *m, struct process *p, const struct event 
 		found = process__close_range(p, e->tid, 0, (uint64_t)e->size, true, &g);
 	if (!found)
 		m->counts.unpaired_ranges++;
+	else if (g.host)
+		host__range(p, -1);
 	/* As the vendor has it: the end is outside already. */
 	if (g.step_id && g.step_id == p->chosen)
 		p->chosen = 0;

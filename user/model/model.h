@@ -159,6 +159,7 @@ struct row {
 	uint32_t block; /* MALLOC, ACCESS: of the model's, 0 = none */
 
 	/* For the trace writer: */
+	bool uncounted; /* FREE: of no sum */
 	uint64_t held; /* HAL, HOST_PINNED: what the process has there by the blocks seen */
 	uint64_t kernel_index; /* launches of the process up to here, this one included */
 	uint64_t range_id; /* ROW_RANGE_START/END */

@@ -128,6 +128,7 @@ void process__end(struct process *p)
 	p->n_labels = 0;
 	free(p->ranges);
 	p->ranges = NULL;
+	p->host_open = 0;
 	p->n_ranges = p->cap_ranges = p->next_range_no = p->free_range = 0;
 	hmap__free(&p->ranges_by_id);
 	hmap__free(&p->ranges_by_thread);
@@ -142,6 +143,7 @@ void process__free(struct process *p)
 	free(p->ws.v);
 	free(p->ms.v);
 	free(p->atb.v);
+	free(p->host.v);
 	free(p->ms_pools);
 	free(p->ms_pieces);
 	free(p->ws_uses.v);
@@ -167,6 +169,7 @@ void process__no_sums(struct process *p)
 	forget_sums(&p->ws);
 	forget_sums(&p->ms);
 	forget_sums(&p->atb);
+	forget_sums(&p->host);
 	p->pinned.used = 0;
 }
 

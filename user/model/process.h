@@ -21,6 +21,7 @@ enum layer {
 	LAYER_WS,
 	LAYER_MS,
 	LAYER_ATB,
+	LAYER_HOST,
 	LAYER_MAX
 };
 
@@ -43,6 +44,7 @@ struct range {
 	uint64_t id, lib_id, domain, begin, kernel_index, step_id;
 	uint32_t tid;
 	bool py;
+	bool host; /* in which the host's memory is recorded */
 	uint32_t below; /* opened before it under the same key, or next free one; 0: none */
 };
 
@@ -147,7 +149,8 @@ struct process {
 	int16_t *phys; /* physical number of each logical device, -1 = not told */
 	int32_t n_phys;
 	int32_t n_visible; /* devices named by the environment, 0 = not told */
-	struct pools hal, pta, ws, ms, atb;
+	struct pools hal, pta, ws, ms, atb, host;
+	uint32_t host_open; /* ranges of that kind */
 	struct pool pinned; /* registered memory of the host: for the trace only */
 	struct ms_pool *ms_pools;
 	size_t n_ms_pools;

@@ -33,6 +33,8 @@ static bool has_stacks(unsigned int fn)
 	case MT_FN_OOM:
 	case MT_FN_ENCLOSING:
 	case MT_FN_ATB_POOL:
+	case MT_FN_HOST_ALLOC:
+	case MT_FN_HOST_FREE:
 		return true;
 	default:
 		return false;

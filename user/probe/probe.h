@@ -315,6 +315,8 @@ struct attach_req {
 struct attach;
 
 struct attach *attach__new(struct progs *p, const struct features *f);
+/* From here on in this process only, its threads and no children. `prog`: one without a return. */
+void attach__in(struct attach *a, pid_t pid, const char *prog);
 /*
  * Attach to the file behind fd (stays the caller's). Returns the number of
  * requests that failed. Returns of a function stand before its entry, which is
@@ -479,6 +481,16 @@ const char *prober__op(const struct prober *pr, uint32_t no);
 size_t prober__ops_refused(const struct prober *pr);
 /* Operators probed, in all libraries. */
 size_t prober__ops(const struct prober *pr);
+/*
+ * Allocators of the host (hostmem.c). Is the file behind fd one? Looked at once; a number above 0,
+ * 0 it is none, -errno.
+ */
+int prober__host_file(struct prober *pr, int fd, const char *path);
+/*
+ * Its probes, in one process; *a is made when it is NULL, and is the caller's: attach__free. 0, or
+ * -errno when none of them could be attached.
+ */
+int prober__host_attach(struct prober *pr, int file, pid_t pid, struct attach **a);
 void prober__detach(struct prober *pr);
 const struct probed_file *prober__file(const struct prober *pr, size_t i); /* NULL at the end */
 size_t prober__attached(const struct prober *pr);

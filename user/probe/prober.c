@@ -64,6 +64,7 @@ void prober__free(struct prober *pr)
 	for (i = 0; i < pr->n_files; i++)
 		file__free(pr->files[i]);
 	ops__free(pr);
+	hostmem__free(pr);
 	free(pr->files);
 	free(pr);
 }
@@ -129,7 +130,7 @@ void batch__free(struct batch *b)
  * allocation would have a row and its free, a few milliseconds on, none.
  * Returns first: an entry must not begin what its return does not end.
  */
-static void sites__on(struct prober *pr, unsigned int first)
+void sites__on(struct prober *pr, unsigned int first)
 {
 	unsigned int no;
 	int entries;

@@ -29,6 +29,8 @@ struct prober {
 	char **ops;
 	size_t n_ops, cap_ops, ops_refused;
 	unsigned int n_torches;
+	struct host_file *host_files; /* hostmem.c */
+	size_t n_host_files;
 };
 
 enum batch_what {
@@ -91,11 +93,15 @@ int batch__request(struct batch *b, const struct probe_def *d, const char *prog,
 /* prober_ops.c: requests for the operators of a library. 0 or -errno with rep->why. */
 int ops__plan(struct batch *b, const struct probe_def *d, struct probe_report *rep);
 void ops__free(struct prober *pr);
+/* hostmem.c */
+void hostmem__free(struct prober *pr);
 
 /* prober.c: look up, plan and attach what the batch is about. */
 void batch__run(struct batch *b, int fd);
 void batch__free(struct batch *b);
 void file__count(struct probed_file *f);
+/* Sites from this number on see from now on. */
+void sites__on(struct prober *pr, unsigned int first);
 /* Keeps a descriptor of the file for later. */
 void file__keep(struct probed_file *f, int fd);
 

@@ -25,6 +25,7 @@
 #include "atb.skel.h"
 #include "aten.skel.h"
 #include "hal.skel.h"
+#include "host.skel.h"
 #include "lifecycle.skel.h"
 #include "merged.skel.h"
 #include "mindspore.skel.h"
@@ -52,6 +53,7 @@ static const struct {
 	{ "mindspore", mindspore_bpf__elf_bytes },
 	{ "aten", aten_bpf__elf_bytes },
 	{ "atb", atb_bpf__elf_bytes },
+	{ "host", host_bpf__elf_bytes },
 	{ "stacked", stacked_bpf__elf_bytes },
 	{ "stacked_awake", stacked_awake_bpf__elf_bytes },
 	{ "stacked_cpu", stacked_cpu_bpf__elf_bytes },
@@ -210,8 +212,8 @@ static const char *asked_group(const char *name)
  */
 static const char *rare_group(size_t layer, const char *name)
 {
-	static const char *const groups[] = { "ms_*", "pta_alloc_*", "pta_free_*", "c10_*",
-					      "life_map" };
+	static const char *const groups[] = { "ms_*",  "pta_alloc_*", "pta_free_*",
+					      "c10_*", "host_*",      "life_map" };
 	size_t i;
 
 	if (asked_group(name))
