@@ -13,6 +13,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "analyze/waste.h"
 #include "cli/later.h"
 #include "cli/owners.h"
 #include "symbol/stacks.h"
@@ -25,8 +26,10 @@
 static void on_row(void *ctx, const struct row *r)
 {
 	struct session *s = ctx;
-	int err = out__row(s->out, r);
+	int err;
 
+	waste__row(s, r); /* a FREE row writes those of its block */
+	err = out__row(s->out, r);
 	session__tell_range(r);
 	owners__row(s, r);
 	if (err && !s->write_err) {
@@ -56,6 +59,7 @@ static void on_ended(void *ctx, uint32_t tgid)
 {
 	struct session *s = ctx;
 
+	waste__ended(s, tgid);
 	out__process_end(s->out, tgid);
 }
 
@@ -170,6 +174,8 @@ static int setup(struct session *s)
 	err = callstack__open(s);
 	if (!err)
 		err = owners__open(s);
+	if (!err)
+		err = waste__open(s);
 	if (err)
 		return err;
 	pr.stacks = s->stacks != NULL;
@@ -486,6 +492,7 @@ int session__run(struct session *s)
 	mapwatch__close(s->watch);
 	stacks__free(s->stacks);
 	owners__free(s);
+	inefficient__free(s->waste);
 	drain__free(s->drain);
 	prober__free(s->prober);
 	progs__free(s->progs);
