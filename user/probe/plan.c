@@ -32,6 +32,7 @@ static bool has_stacks(unsigned int fn)
 	case MT_FN_MS_PART:
 	case MT_FN_OOM:
 	case MT_FN_ENCLOSING:
+	case MT_FN_ATEN_START: /* of Python */
 		return true;
 	default:
 		return false;
