@@ -157,8 +157,9 @@ def events_of(path, pids):
     return out + kernels
 
 
-def compare_traces(case, ours, folder, kernels=True):
-    """{file: what differs}; ours: {'npu0': path, ...}; not kernels: these are the simulated CANN's, too."""
+def compare_traces(case, ours, folder, kernels=True, edit=None):
+    """{file: what differs}; ours: {'npu0': path, ...}; not kernels: these are the simulated CANN's, too; edit: of the
+    vendor's events."""
     differs = {}
     theirs = {re.match(r'[a-z]+\d*', os.path.basename(p))[0] for p in glob.glob(os.path.join(DATA, case, '*_trace_*.json*'))}
     theirs -= {'python'}
@@ -167,6 +168,8 @@ def compare_traces(case, ours, folder, kernels=True):
     for name in theirs & set(ours):
         a = events_of(ours[name], Numbers())
         b = events_of(vendor_file(case, name + '_trace_*.json*', folder), Numbers())
+        if edit:
+            b = edit(b)
         if not kernels:
             a, b = ([e for e in x if e[1] != 'kernel'] for x in (a, b))
         if a != b:
