@@ -16,7 +16,10 @@ packages_cross="qemu-system-arm gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libb
 	libzstd-dev:arm64 liblzma-dev:arm64"
 
 say() {
-	printf '== %s\n' "$*"
+	local at=''
+	# The gate has its limit: where its minutes go.
+	[ -z "${GATE_BEGAN:-}" ] || at=" [$((($(date +%s) - GATE_BEGAN) / 60)) min]"
+	printf '== %s%s\n' "$*" "$at"
 }
 
 # Install what is missing of the named packages; needs root only if something is.

@@ -7,6 +7,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'live'))
 import compare as C  # noqa: E402
 import frames  # noqa: E402
+import oprows  # noqa: E402
 import readers  # noqa: E402
 import truth as T  # noqa: E402
 from words import MECHANISM, PLAIN, Words  # noqa: E402
@@ -126,6 +127,29 @@ def stacks(out):
     return bad, f'pystack: {sum(len(s[2]) for s in got)} Python frames in {len(got)} stacks equal the program\'s'
 
 
+# Where init.sh traces operators.
+OPERATORS = ('5.10/amd64', '6.1/arm64')
+
+
+def operators(out):
+    """Problems of the rows of operators and of what they access, and a line about them."""
+    def text(end):
+        with open(os.path.join(out, 'ops.' + end), encoding='utf-8', errors='replace') as f:
+            return f.read()
+    if text('status').strip() != '0':
+        return [f'memtap ended with {text("status").strip()}: {text("txt")[-300:]}'], 'ops: nothing'
+    want = oprows.said(text('said'))
+    got = oprows.rows(readers.read_csv(readers.dump_of(os.path.join(out, 'ops'), 'csv')))
+    summary, bad = json.loads(text('json')), []
+    if got != want or len(want) < 150:
+        first = next((i for i, (a, b) in enumerate(zip(got, want)) if a != b), min(len(got), len(want)))
+        bad.append(f'ops: {len(got)} rows for {len(want)}, from {first}: {got[first:first + 2]}, '
+                   f'{want[first:first + 2]}: {text("txt")[-300:]}')
+    if not summary['accounting']['exact'] or summary['accounting']['lost'] or summary['probes_failed']:
+        bad.append(f'ops: {account(out, "ops")}, {summary["probes_failed"]} probes failed')
+    return bad, f'ops: {len(want)} starts, ends and accesses of operators equal the program\'s'
+
+
 # Kinds of C stacks that tests/live/cwalk_target.c makes.
 KINDS = {'recursion', 'qsort', 'signal', 'signal, own stack', 'fault in a leaf', 'no frame pointer', 'alloca',
          'no frame record', 'record on top', 'code without a file', 'makecontext', 'thread'}
@@ -175,6 +199,10 @@ def main(release, arch, out, root):
     problems, line = stacks(out)
     print('     ' + line)
     bad += [f'pystack: {p}' for p in problems]
+    if f'{release}/{arch}' in OPERATORS:
+        problems, line = operators(out)
+        print('     ' + line)
+        bad += problems
     problems, lines = walks(out, release)
     for line in lines:
         print('     ' + line)

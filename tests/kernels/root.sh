@@ -80,7 +80,7 @@ make_root() { # ARCH BUILD
 		"$top/tests/live/pystacks.py" "$root/bin/"
 	echo nobody:x:65534:65534::/:/bin/sh >"$root/etc/passwd"
 	# The simulated stack keeps its shape: it finds its libraries by $ORIGIN.
-	(cd "$2/tests/sim" && find . \( -name '*.so' -o -name sim-train \) -type f -print0 |
+	(cd "$2/tests/sim" && find . \( -name '*.so' -o -name sim-train -o -name sim-ops \) -type f -print0 |
 		cpio -0 -pdm --quiet "$root/sim")
 	# As released, beside the same code with its symbols: these are the truth of the derivation.
 	mkdir -p "$root/sim/torch_npu_stripped/lib"

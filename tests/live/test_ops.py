@@ -3,25 +3,7 @@
 import re
 
 import harness
-
-DTYPES = {'torch.float16': 2, 'torch.float32': 4, 'torch.float64': 8, 'torch.int64': 8}
-
-
-def said(text):
-    """Lines of sim-ops, as rows() has them."""
-    return [x for x in text.splitlines() if x.split()[0] in ('START', 'END', 'READ', 'WRITE')]
-
-
-def rows(result):
-    out = []
-    for r in result.rows:
-        if r['type'] in ('ATEN_START', 'ATEN_END'):
-            out.append(r['type'][5:] + r['name'].replace('torch._ops.', ' '))
-        elif r['event'] == 'ACCESS':
-            shape = re.fullmatch(r'torch\.Size\((\[.*\])\)', r['attr']['shape'])[1]
-            out.append(f"{r['type']} {r['device']} {r['ptr']} {r['attr']['size']} {shape}")
-            assert int(r['attr']['size']) % DTYPES[r['attr']['dtype']] == 0, r
-    return out
+from oprows import rows, said
 
 
 class Ops(harness.LiveTest):
@@ -42,7 +24,7 @@ class Ops(harness.LiveTest):
         result, text = self.traced('--ops', '--level=0', '--events=launch,access')
         want = said(text)
         self.assertGreater(len(want), 150)
-        self.assertEqual(rows(result), want)
+        self.assertEqual(rows(result.rows), want)
         self.assertEqual(text.count('THROWN'), 3)
         self.assertIn('THROWN', text)
         ids = {}
@@ -55,30 +37,30 @@ class Ops(harness.LiveTest):
 
     def test_only_starts_and_ends(self):
         result, text = self.traced('--ops', '--level=0', '--events=launch')
-        self.assertEqual(rows(result), [x for x in said(text) if x.startswith(('START', 'END'))])
+        self.assertEqual(rows(result.rows), [x for x in said(text) if x.startswith(('START', 'END'))])
 
     def test_only_accesses(self):
         result, text = self.traced('--level=0', '--events=access')
-        self.assertEqual(rows(result), [x for x in said(text) if x.startswith(('READ', 'WRITE'))])
+        self.assertEqual(rows(result.rows), [x for x in said(text) if x.startswith(('READ', 'WRITE'))])
 
     def test_chosen(self):
         result, text = self.traced(r'--ops=^aten\.(sort|cat)\.', '--level=0', '--events=launch')
-        self.assertEqual(rows(result), [x for x in said(text) if re.match(r'(START|END) aten\.(sort|cat)\.', x)])
+        self.assertEqual(rows(result.rows), [x for x in said(text) if re.match(r'(START|END) aten\.(sort|cat)\.', x)])
 
     def test_not_asked(self):
         result, _ = self.traced('--level=0', '--events=alloc,launch')
-        self.assertEqual(rows(result), [])
+        self.assertEqual(rows(result.rows), [])
         self.assertFalse([f for f in result.summary['files_probed'] if 'libtorch_cpu' in f['path']])
 
     def test_one_by_one(self):
         """Kernels without uprobe_multi: a chosen few, each a perf uprobe, with and without cookies."""
         result, text = self.traced('--ops=.', '--level=0', '--events=launch,access',
                                    env={'MEMTAP_DISABLE': 'multi,session'})
-        self.assertEqual(rows(result), said(text))
+        self.assertEqual(rows(result.rows), said(text))
         # Here each site has a program of its own, which is verified (before 5.15 it is a stub).
         result, text = self.traced(r'--ops=\.(cat|add_|sort)\.', '--level=0', '--events=launch',
                                    env={'MEMTAP_DISABLE': 'multi,session,cookie'})
-        self.assertEqual(rows(result), [x for x in said(text) if re.match(r'(START|END) aten\.(cat|add_|sort)\.', x)])
+        self.assertEqual(rows(result.rows), [x for x in said(text) if re.match(r'(START|END) aten\.(cat|add_|sort)\.', x)])
 
     def test_with_stacks(self):
         """The programs that walk stacks, which are others: the same rows on each mechanism; C has no Python stack."""
