@@ -71,7 +71,7 @@ class Ops(harness.LiveTest):
             result, text = self.traced(*options, '--level=0', '--events=launch,access', '--call-stack=c,python', env=env)
             chosen = len(options[0]) > 5
             want = [x for x in said(text) if not chosen or re.match(r'(START|END) aten\.(sort|cat|add_)\.', x)]
-            got = [x for x in rows(result) if not chosen or x.startswith(('START', 'END'))]
+            got = [x for x in rows(result.rows) if not chosen or x.startswith(('START', 'END'))]
             self.assertEqual(got, want, env)
             self.assertEqual({r['call_py'] + r['call_c'] for r in result.rows if r['event'] in ('OP_LAUNCH', 'ACCESS')}, {''})
 

@@ -27,7 +27,8 @@ static const char *words(const struct ineff_block *b)
 	/* All that there are have room. */
 	if (n == MT_ARRAY_SIZE(texts))
 		return NULL;
-	return strcpy(texts[n++], text);
+	memcpy(texts[n], text, sizeof(text));
+	return texts[n++];
 }
 
 static void on_mark(void *ctx, const struct ineff_block *b)
