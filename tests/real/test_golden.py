@@ -25,7 +25,7 @@ ALL = ('--events=alloc,free,access,launch',)
 SMALL = {'SIM_HBM_BYTES': str(66 << 20)}
 DECOMPOSE = ('--analysis=leaks,decompose',)
 NOW = {'TOOLPKG': 'msmemscope'}
-# Time for a reading of the Python objects at the end, when weights, states and the last gradients are there.
+# Time for memtap at the end, when weights, states and the last gradients are there, and names of functions.
 PAUSE = {'PAUSE': '2'}
 OWNERS = dict(TRAIN, **PAUSE)
 
@@ -46,11 +46,12 @@ CASES = {
     'inefficient': ('inefficient', {}, ALL + ('--analysis=inefficient',)),
     'marks': ('marks', {}, BOTH),
     'oom': ('oom', SMALL, BOTH),
-    'stacks': ('stacks', {}, BOTH + ALL + ('--call-stack=c:20,python:20',)),
+    'stacks': ('stacks', PAUSE, BOTH + ALL + ('--call-stack=c:20,python:20',)),
     'threads': ('threads', {}, BOTH),
     'train_mstx': ('train', TRAIN, BOTH),
-    'train_stacks': ('train', dict(TRAIN, STEPS='1'), BOTH + ('--call-stack=python:8,c:6',)),
-    'train_steps23': ('train', dict(TRAIN, STEPS='4'), BOTH + ('--steps=2,3',)),
+    'train_stacks': ('train', dict(OWNERS, STEPS='1'), BOTH + ('--call-stack=python:8,c:6',)),
+    # Kernels are launched by a thread of their own, some of them when the next step has begun.
+    'train_steps23': ('train', dict(TRAIN, STEPS='4'), BOTH + ('--steps=2,3',), (), ('KERNEL_LAUNCH/KERNEL_LAUNCH',)),
     'train_torchmark': ('train', dict(TRAIN, MARK='torch_npu'), BOTH),
     'train_tq0': ('train', dict(TRAIN, TASK_QUEUE_ENABLE='0'), BOTH),
     'train_tq2': ('train', dict(TRAIN, TASK_QUEUE_ENABLE='2'), BOTH),
