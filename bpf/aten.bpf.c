@@ -17,15 +17,18 @@ static __always_inline struct mt_op *op__get(struct pt_regs *ctx, struct probe *
 	return bpf_map_lookup_elem(&ops, no);
 }
 
-/* Its return address, where x86-64 has it; on arm64 it is in a register that is saved anywhere. */
-static __always_inline __u64 return_address(__u64 sp)
+/* Where it returns to, as it is called: on the stack, or in a register that it saves first. */
+static __always_inline __u64 return_address(struct pt_regs *ctx)
 {
 #if defined(__TARGET_ARCH_x86)
-	return word_at(sp);
+	return word_at(ctx->sp);
 #else
-	return 0;
+	return ((const volatile struct user_pt_regs *)ctx)->regs[30];
 #endif
 }
+
+/* Of a return address, what code that signs it leaves as it is. */
+#define SIGNED_FROM 47
 
 /*
  * Is an operator open on this thread that encloses this one? What an exception has
@@ -36,20 +39,24 @@ static __always_inline int op__enclosed(struct probe *p)
 	struct mt_guard_key k = { .tid = p->ktid, .class = MT_GUARD_OP };
 	struct mt_guard *g = bpf_map_lookup_elem(&guards, &k);
 	__u64 sp, back;
+	__s32 place;
 
 	if (!g || g->sp <= p->sp)
 		return 0;
 	sp = g->sp;
 	back = g->size;
-	return return_address(sp) == back;
+	place = g->place;
+	return place == MT_OP_NO_BACK || (word_at(sp + place) ^ back) << (64 - SIGNED_FROM) == 0;
 }
 
-static __always_inline struct mt_guard *op__open(struct probe *p, __u32 no)
+static __always_inline struct mt_guard *op__open(struct pt_regs *ctx, struct probe *p,
+						 const struct mt_op *op, __u32 no)
 {
 	struct mt_guard_key k = { .tid = p->ktid, .class = MT_GUARD_OP };
 	struct mt_guard g = { .sp = p->sp, .pair = p->site->pair, .fn = no };
 
-	g.size = return_address(p->sp);
+	g.size = return_address(ctx);
+	g.place = op->back;
 	if (!bpf_map_update_elem(&guards, &k, &g, BPF_ANY))
 		return bpf_map_lookup_elem(&guards, &k);
 	stat_inc(p, entry);
@@ -85,28 +92,42 @@ static __always_inline void op__emit(struct probe *p, __u16 fn, __u32 no, __u64 
 
 /* ---- what is made of other operators ---- */
 
+#define TLS_NEAR (1 << 20) /* bytes from the thread pointer: more than glibc has of static TLS */
+
 /*
  * Keys that the thread excludes beyond those that a new one does: gradients in inference mode
  * and in code below them, the Python key where torch keeps modes out. 0 where it is not known.
+ * Global: verified once, however it is come to.
  */
-static __always_inline __u64 keys_off(struct pt_regs *ctx, const struct mt_op *op,
-				      const struct mt_torch *t)
+__noinline __u64 keys_off(__u64 slot, __u32 form)
 {
-#if defined(__TARGET_ARCH_x86)
 	struct task_struct *task = (void *)bpf_get_current_task();
-	__u64 slot = ctx->ip - op->vaddr + t->tls_slot, word[2] = {}, dtv, block;
+	__u64 word[2] = {}, tp, dtv, block;
 
-	/* tls_index: module, offset; dtv[module] is {block, …} (glibc, x86-64 TLS ABI) */
-	if (!t->tls_slot)
-		return 0;
+#if defined(__TARGET_ARCH_x86)
+	tp = BPF_CORE_READ(task, thread.fsbase);
+	dtv = tp + 8; /* glibc, sysdeps/x86_64/nptl/tls.h: tcbhead_t */
+#else
+	tp = BPF_CORE_READ(task, thread.uw.tp_value);
+	dtv = tp; /* glibc, sysdeps/aarch64/nptl/tls.h: tcbhead_t */
+#endif
 	read_there(word, sizeof(word), slot);
-	dtv = word_at(BPF_CORE_READ(task, thread.fsbase) + 8);
-	block = word_at(dtv + 16 * (word[0] & 0xfff));
+	if (form == MT_TLS_DESC) {
+		/*
+		 * What the resolver is given: an offset from the thread pointer, or where a
+		 * tls_index is (glibc, elf/dl-tlsdesc.h). No heap is that low.
+		 */
+		slot = word[1];
+		if (slot + TLS_NEAR < 2 * TLS_NEAR)
+			return word_at(tp + slot + 8);
+		read_there(word, sizeof(word), slot);
+	} else if (form == MT_TLS_OFFSET) {
+		return word_at(tp + word[0] + 8);
+	}
+	/* tls_index: module, offset; dtv[module] is {block, …} (ELF Handling For TLS, 3.4) */
+	block = word_at(word_at(dtv) + 16 * (word[0] & 0xfff));
 	/* included, excluded; not there: 0 */
 	return word_at(block + word[1] + 8);
-#else
-	return 0;
-#endif
 }
 
 /* Is there a tensor that the code for gradients would look at? Unknown: yes. */
@@ -131,8 +152,10 @@ static __always_inline int has_gradients(const __u64 *word, struct mt_op *op,
 static __always_inline int is_seen(struct pt_regs *ctx, const __u64 *word, struct mt_op *op,
 				   const struct mt_torch *t)
 {
-	__u64 off = keys_off(ctx, op, t), grad = t->autograd & 63;
+	__u64 grad = t->autograd & 63, off = 0;
 
+	if (t->tls_slot)
+		off = keys_off(CTX_IP(ctx) - op->vaddr + t->tls_slot, t->tls_form);
 	if (off & t->python)
 		return 0;
 	if (!(op->flags & MT_OP_COMPOSITE))
@@ -199,7 +222,7 @@ static __always_inline int op__enter(struct pt_regs *ctx, const __u32 steps)
 		stat_inc(&p, nested);
 		return 0;
 	}
-	g = op__open(&p, no);
+	g = op__open(ctx, &p, op, no);
 	if (!g)
 		return 0;
 	if (!(p.site->flags & MT_SITE_NO_OPS))

@@ -22,20 +22,46 @@
 #endif
 #include <memtap/python.h>
 
+/* What is not inlined: programs and what they call share 512 bytes of stack. */
+#ifdef __bpf__
+#define PY_APART static __noinline
+#else
+#define PY_APART PY_INLINE
+#endif
+#ifdef PY_BPF_LOOP
+#define PY_STEP static
+#define PY_FRAMES PY_INLINE
+#else
+#define PY_STEP PY_INLINE
+#define PY_FRAMES PY_APART
+#endif
+
 PY_INLINE int py_u64(const void *mem, __u64 addr, __u64 *v)
 {
 	*v = 0;
 	return PY_READ(mem, v, sizeof(*v), addr);
 }
 
-/* The thread's state in the interpreters' lists; 0 and *why when it is not there. */
-PY_INLINE __u64 py_thread_in_lists(const void *mem, const struct mt_py_offsets *o, __u64 self,
-				   __u32 tid, __u32 *why)
+/* The frame that a thread's state is at. */
+PY_INLINE int py_top_frame(const void *mem, const struct mt_py_offsets *o, __u64 t, __u64 *frame)
 {
-	__u64 interp = 0, t = 0, id = 0;
+	if (py_u64(mem, t + o->frame, frame))
+		return -1;
+	return o->cframe && *frame ? py_u64(mem, *frame + o->cframe_frame, frame) : 0;
+}
+
+/*
+ * The thread's state in the interpreters' lists; 0 and s->why when it is not there. A thread has
+ * a state in each interpreter that it was in. It is in the one that was made last of those
+ * where it has frames, for interpreters are entered from others and listed newest first.
+ */
+PY_INLINE __u64 py_thread_in_lists(const void *mem, const struct mt_py_offsets *o, __u64 self,
+				   __u32 tid, struct mt_py_stack *s)
+{
+	__u64 interp = 0, t = 0, id = 0, frame = 0, idle = 0;
 	int i;
 
-	*why = MT_PY_UNREADABLE;
+	s->why = MT_PY_UNREADABLE;
 	if (py_u64(mem, o->interp_head, &interp))
 		return 0;
 #ifdef __bpf__
@@ -44,8 +70,8 @@ PY_INLINE __u64 py_thread_in_lists(const void *mem, const struct mt_py_offsets *
 	for (i = 0; i < MT_PY_THREADS; i++) {
 		if (!t) {
 			if (!interp) {
-				*why = MT_PY_NO_THREAD;
-				return 0;
+				s->why = MT_PY_NO_THREAD;
+				return idle;
 			}
 			if (py_u64(mem, interp + o->threads_head, &t) ||
 			    py_u64(mem, interp + o->interp_next, &interp))
@@ -54,52 +80,73 @@ PY_INLINE __u64 py_thread_in_lists(const void *mem, const struct mt_py_offsets *
 		}
 		if (py_u64(mem, t + (o->native_id ? o->native_id : o->thread_id), &id))
 			return 0;
-		if (id == (o->native_id ? tid : self))
-			return t;
+		if (id == (o->native_id ? tid : self)) {
+			if (py_top_frame(mem, o, t, &frame))
+				return 0;
+			if (frame)
+				return t;
+			idle = t;
+		}
 		if (py_u64(mem, t + o->thread_next, &t))
 			return 0;
 	}
-	*why = MT_PY_MANY_THREADS;
+	s->why = MT_PY_MANY_THREADS;
 	return 0;
 }
 
-/* The state of a thread by its thread pointer and number; 0 and *why. */
-PY_INLINE __u64 py_thread(const void *mem, const struct mt_py_offsets *o, __u64 tp, __u32 tid,
-			  __u32 *why)
+/* The state of a thread by its thread pointer and number; 0 and s->why. */
+PY_APART __u64 py_thread(const void *mem, const struct mt_py_offsets *o, __u64 tp, __u32 tid,
+			 struct mt_py_stack *s)
 {
-	__u64 self = tp + (__s64)o->self, t = 0, id = 0;
+	__u64 self = tp + (__s64)o->self, t = 0, id = 0, now = 0, next = 0;
 
-	if (o->find == MT_PY_FIND_LIST)
-		return py_thread_in_lists(mem, o, self, tid, why);
-	*why = MT_PY_UNREADABLE;
-	if (py_u64(mem, tp + (__s64)o->slot, &t))
-		return 0;
-	if (o->find == MT_PY_FIND_BLOCK && t && py_u64(mem, t + o->block, &t))
-		return 0;
-	*why = MT_PY_NO_THREAD;
-	if (!t)
-		return 0;
-	*why = MT_PY_UNREADABLE;
-	if (py_u64(mem, t + o->thread_id, &id))
-		return 0;
-	*why = MT_PY_OTHER_THREAD;
-	return id == self ? t : 0;
+	s->why = MT_PY_UNREADABLE;
+	if (o->find != MT_PY_FIND_LIST) {
+		if (py_u64(mem, tp + (__s64)o->slot, &t))
+			return 0;
+		if (o->find == MT_PY_FIND_BLOCK && t && py_u64(mem, t + o->block, &t))
+			return 0;
+		s->why = MT_PY_NO_THREAD;
+		if (!t)
+			return 0;
+		s->why = MT_PY_UNREADABLE;
+		if (py_u64(mem, t + o->thread_id, &id))
+			return 0;
+		s->why = MT_PY_OTHER_THREAD;
+		if (id != self)
+			return 0;
+		if (!o->current)
+			return t;
+		/* t is that of its first interpreter. Who holds the lock says where it is now. */
+		s->why = MT_PY_UNREADABLE;
+		if (py_u64(mem, o->current, &now))
+			return 0;
+		if (now == t || (now && !py_u64(mem, now + o->thread_id, &id) && id == self))
+			return now;
+		if (py_u64(mem, o->interp_head, &now) || !now ||
+		    py_u64(mem, now + o->interp_next, &next))
+			return 0;
+		if (!next) /* the only interpreter */
+			return t;
+	}
+	return py_thread_in_lists(mem, o, self, tid, s);
 }
 
 #define PY_COUNT(s) (*(volatile __u32 *)&(s)->n)
+#define PY_NEXT(s) (*(volatile __u64 *)&(s)->next)
 #define PY_BEGINS(s) (*(volatile __u16 *)&(s)->begins)
 
 /*
  * Words at offsets that the target may have chosen: BPF is given them whole on any
- * address. PY_BOUND: the compiler knows that n is small, the verifier forgets it
+ * address. PY_KEEP: the compiler knows that n is small, the verifier forgets it
  * (before 5.16 with a spill).
  */
 #ifdef __bpf__
-#define PY_BOUND(n) asm volatile("%0 &= %1" : "+r"(n) : "i"(MT_PY_DEPTH - 1))
+#define PY_KEEP(n, mask) asm volatile("%0 &= %1" : "+r"(n) : "i"(mask))
 #define PY_AT64(s, off) (*(const __u64 *)((s)->scratch + (off)))
 #define PY_AT32(s, off) (*(const __u32 *)((s)->scratch + (off)))
 #else
-#define PY_BOUND(n) ((n) &= MT_PY_DEPTH - 1)
+#define PY_KEEP(n, mask) ((n) &= (mask))
 PY_INLINE __u64 PY_AT64(const struct mt_py_stack *s, __u8 off)
 {
 	__u64 v;
@@ -116,6 +163,123 @@ PY_INLINE __u32 PY_AT32(const struct mt_py_stack *s, __u8 off)
 }
 #endif
 
+/* A str's own hash, in that place: it has none yet. */
+#define PY_NO_HASH (~0ULL)
+#define PY_TEXT 64 /* bytes of a text, its last ones, that stand for all of it */
+
+/* What a text is, from its end. 0: it cannot be read. */
+PY_INLINE __u64 py_text_id(const void *mem, const struct mt_py_offsets *o, struct mt_py_stack *s,
+			   __u64 str, __u64 length, __u32 state)
+{
+	/* Where the bits of the state are: see python.bpf.h. */
+	__u32 kind = state & 0xfc ? 2 : state & 0xff00 ? 8 : 16;
+	__u64 at = state >> (kind + 4) & 1 ? o->str_ascii : o->str_compact, h = length;
+	__u64 n = length < PY_TEXT ? length : PY_TEXT;
+
+	__builtin_memset(s->scratch, 0, PY_TEXT);
+	PY_KEEP(n, 2 * PY_TEXT - 1);
+	if (PY_READ(mem, s->scratch, n, str + at + length - n))
+		return 0;
+	h = (h ^ PY_AT64(s, 0)) * 0xff51afd7ed558ccdULL;
+	h = (h ^ h >> 32 ^ PY_AT64(s, 8)) * 0xff51afd7ed558ccdULL;
+	h = (h ^ h >> 32 ^ PY_AT64(s, 16)) * 0xff51afd7ed558ccdULL;
+	h = (h ^ h >> 32 ^ PY_AT64(s, 24)) * 0xff51afd7ed558ccdULL;
+	h = (h ^ h >> 32 ^ PY_AT64(s, 32)) * 0xff51afd7ed558ccdULL;
+	h = (h ^ h >> 32 ^ PY_AT64(s, 40)) * 0xff51afd7ed558ccdULL;
+	h = (h ^ h >> 32 ^ PY_AT64(s, 48)) * 0xff51afd7ed558ccdULL;
+	h = (h ^ h >> 32 ^ PY_AT64(s, 56)) * 0xff51afd7ed558ccdULL;
+	return (h ^ h >> 32) | 1;
+}
+
+/* What a str is: its own hash, or (it has none yet, or `text`) its text. 0: it cannot be read. */
+PY_INLINE __u64 py_str_id(const void *mem, const struct mt_py_offsets *o, struct mt_py_stack *s,
+			  __u64 str, int text)
+{
+	__u64 hash;
+
+	if (PY_READ(mem, s->scratch, 24, str + o->str_length))
+		return 0;
+	hash = PY_AT64(s, 8);
+	if (!text && hash != PY_NO_HASH)
+		return hash | 1;
+	return py_text_id(mem, o, s, str, PY_AT64(s, 0), PY_AT32(s, 16));
+}
+
+#define PY_NAME_BY_TEXT 1
+#define PY_FILE_BY_TEXT 2
+
+PY_INLINE struct mt_py_known *py_known_at(struct mt_py_known *of, __u64 key)
+{
+	return &of[key * 0x9e3779b97f4a7c15ULL >> (64 - MT_PY_MEMO_SHIFT)];
+}
+
+PY_INLINE void py_know(const struct mt_py_memo *memo, struct mt_py_known *k, __u64 key, __u64 value)
+{
+	k->key = key;
+	k->walk = memo->walk;
+	k->value = value;
+}
+
+/* py_str_id of a file name: of a walk's frames many have the same. */
+PY_INLINE __u64 py_file_id(const void *mem, const struct mt_py_offsets *o, struct mt_py_stack *s,
+			   struct mt_py_memo *memo, __u64 file, int text)
+{
+	struct mt_py_known *k;
+	__u64 id;
+
+	if (!memo)
+		return py_str_id(mem, o, s, file, text);
+	k = py_known_at(memo->file, file);
+	if (k->key == file && k->walk == memo->walk)
+		return k->value;
+	id = py_str_id(mem, o, s, file, text);
+	py_know(memo, k, file, id);
+	return id;
+}
+
+/* The check of a code object; 0: it cannot be read. by: what is to be taken by its text. */
+PY_INLINE __u32 py_check(const void *mem, const struct mt_py_offsets *o, struct mt_py_stack *s,
+			 struct mt_py_memo *memo, __u64 code, int by)
+{
+	__u64 name, file, table, id = 0, id2;
+	__u32 first;
+
+	if (PY_READ(mem, s->scratch, o->code_size, code + o->code_base))
+		return 0;
+	name = PY_AT64(s, o->code_name);
+	table = PY_AT64(s, o->code_table);
+	file = PY_AT64(s, o->code_file);
+	first = PY_AT32(s, o->code_first);
+	if (o->code_version != MT_PY_NONE)
+		id = PY_AT32(s, o->code_version);
+	/* 0: so many code objects were made that there are no numbers left. */
+	if (!id) {
+		id = py_str_id(mem, o, s, name, by & PY_NAME_BY_TEXT);
+		id2 = py_file_id(mem, o, s, memo, file, by & PY_FILE_BY_TEXT);
+		if (!id || !id2)
+			return 0;
+		id = (id ^ file) * 0xc4ceb9fe1a85ec53ULL + id2;
+	}
+	return mt_py_check(name, table, first, id);
+}
+
+/* The check of a frame's code object. */
+PY_INLINE __u32 py_check_once(const void *mem, const struct mt_py_offsets *o, struct mt_py_stack *s,
+			      struct mt_py_memo *memo, __u64 code)
+{
+	struct mt_py_known *k;
+	__u32 check;
+
+	if (!memo)
+		return py_check(mem, o, s, memo, code, 0);
+	k = py_known_at(memo->code, code);
+	if (k->key == code && k->walk == memo->walk)
+		return (__u32)k->value;
+	check = py_check(mem, o, s, memo, code, 0);
+	py_know(memo, k, code, check);
+	return check;
+}
+
 /* Offset of an instruction in the copy of the code that the thread runs (free-threaded). */
 PY_INLINE __s32 py_at_copy(const void *mem, const struct mt_py_offsets *o, __u64 code, __u64 instr,
 			   __u32 copy)
@@ -130,39 +294,31 @@ PY_INLINE __s32 py_at_copy(const void *mem, const struct mt_py_offsets *o, __u64
 	return (__s32)(instr - start);
 }
 
-/* The walk from frame to frame. */
+/* The walk from frame to frame; s->next is the next one. */
 struct py_way {
 	const void *mem;
 	const struct mt_py_offsets *o;
 	struct mt_py_stack *s;
-	__u64 frame; /* the next one */
+	struct mt_py_memo *memo;
 	__u32 max;
 };
-
-#ifdef PY_BPF_LOOP
-#define PY_STEP static
-#else
-#define PY_STEP PY_INLINE
-#endif
 
 /* One frame into w->s. 1: that was the last one, or why it could not be is in w->s->why. */
 PY_STEP long py_frame(__u32 i, struct py_way *w)
 {
 	const struct mt_py_offsets *o = w->o;
 	struct mt_py_stack *s = w->s;
-	__u32 n = PY_COUNT(s), copy = 0, check = 0;
-	__u64 code, prev, instr;
+	__u32 n = PY_COUNT(s), copy = 0, check;
+	__u64 code, prev, instr, frame = PY_NEXT(s);
 	struct mt_py_frame *f;
 	__u8 owner = 0, first;
 	__s32 at;
 
-	if (!w->frame) {
+	if (!frame) {
 		s->why = MT_PY_OK;
 		return 1;
 	}
-	if (n >= w->max || n >= MT_PY_DEPTH)
-		return 1;
-	if (PY_READ(w->mem, s->scratch, o->frame_size, w->frame + o->frame_base)) {
+	if (PY_READ(w->mem, s->scratch, o->frame_size, frame + o->frame_base)) {
 		s->why = MT_PY_UNREADABLE;
 		return 1;
 	}
@@ -172,9 +328,12 @@ PY_STEP long py_frame(__u32 i, struct py_way *w)
 		owner = s->scratch[o->frame_owner];
 	if ((o->shim != MT_PY_NONE && owner >= o->shim) || !code || code == o->none) {
 		PY_BEGINS(s) = PY_BEGINS(s) + 1;
-		w->frame = prev;
+		PY_NEXT(s) = prev;
 		return 0;
 	}
+	/* Behind the last one that has room there may be shims only. */
+	if (n >= w->max || n >= MT_PY_DEPTH)
+		return 1;
 	/* No branch: it would double the ways through this that a verifier looks at. */
 	first = o->each | (s->scratch[o->frame_entry] & o->entry_mask);
 	if (o->frame_tlbc != MT_PY_NONE)
@@ -187,31 +346,30 @@ PY_STEP long py_frame(__u32 i, struct py_way *w)
 		at = o->code_tlbc ? py_at_copy(w->mem, o, code, instr, copy)
 				  : (__s32)(instr - code - o->code_start);
 	}
-	if (o->code_size && !PY_READ(w->mem, s->scratch, o->code_size, code + o->code_base))
-		check = mt_py_check(PY_AT64(s, o->code_name), PY_AT64(s, o->code_table),
-				    PY_AT32(s, o->code_first));
+	check = py_check_once(w->mem, o, s, w->memo, code);
 	n = PY_COUNT(s);
-	PY_BOUND(n);
+	PY_KEEP(n, MT_PY_DEPTH - 1);
 	f = &s->frame[n];
 	f->code = (code & MT_PY_CODE) | (__u64)PY_BEGINS(s) << MT_PY_BEGINS_SHIFT;
 	PY_BEGINS(s) = first;
 	f->check = check;
 	f->at = at;
 	PY_COUNT(s) = n + 1;
-	w->frame = prev;
+	PY_NEXT(s) = prev;
 	return 0;
 }
 
-/* Frames from `frame` outwards into s, at most `max`; s->n, s->why, s->next. */
-PY_INLINE void py_frames(const void *mem, const struct mt_py_offsets *o, __u64 frame, __u32 max,
-			 struct mt_py_stack *s)
+/* Frames from s->next outwards into s, at most w->max; s->n, s->why, s->next. */
+PY_FRAMES int py_frames(struct py_way *w)
 {
-	struct py_way w = { .mem = mem, .o = o, .s = s, .frame = frame, .max = max };
+	struct mt_py_stack *s = w->s;
 
 	s->begins = 0;
 	s->why = MT_PY_TOO_DEEP;
+	if (w->memo)
+		w->memo->walk++;
 #ifdef PY_BPF_LOOP /* 5.17: the verifier looks at a frame once */
-	bpf_loop(MT_PY_STEPS, py_frame, &w, 0);
+	bpf_loop(MT_PY_STEPS, py_frame, w, 0);
 #else
 	int i;
 
@@ -219,41 +377,38 @@ PY_INLINE void py_frames(const void *mem, const struct mt_py_offsets *o, __u64 f
 #pragma clang loop unroll(disable)
 #endif
 	for (i = 0; i < MT_PY_STEPS; i++)
-		if (py_frame(i, &w))
+		if (py_frame(i, w))
 			break;
 #endif
-	if (s->why != MT_PY_OK)
-		s->next = w.frame;
+	return 0;
 }
 
 /*
  * The Python stack of a thread, its innermost `max` frames. tp: its thread
- * pointer, tid: its number in its own PID namespace. All of s but scratch is set.
+ * pointer, tid: its number in its own PID namespace. All of s but scratch is set. memo: at first
+ * zeros, this walk's alone as long as it lasts; NULL: nothing is remembered.
  */
 PY_INLINE void py_walk(const void *mem, const struct mt_py_offsets *o, __u64 tp, __u32 tid,
-		       __u32 max, struct mt_py_stack *s)
+		       __u32 max, struct mt_py_stack *s, struct mt_py_memo *memo)
 {
-	__u64 t, frame = 0;
-	__u32 why = o->why;
+	struct py_way w = { .mem = mem, .o = o, .s = s, .memo = memo, .max = max };
+	__u64 t;
 
 	s->n = 0;
 	s->thread = 0;
 	s->next = 0;
-	s->why = why;
+	s->why = o->why;
 	s->begins = 0;
-	if (why)
+	if (o->why)
 		return;
-	t = py_thread(mem, o, tp, tid, &why);
+	t = py_thread(mem, o, tp, tid, s);
 	s->thread = t;
-	s->why = why;
 	if (!t)
 		return;
 	s->why = MT_PY_UNREADABLE;
-	if (py_u64(mem, t + o->frame, &frame))
+	if (py_top_frame(mem, o, t, &s->next))
 		return;
-	if (o->cframe && frame && py_u64(mem, frame + o->cframe_frame, &frame))
-		return;
-	py_frames(mem, o, frame, max, s);
+	py_frames(&w);
 	/* Threads of C code that once called Python keep a state, and may keep a shim. */
 	if (!s->n && s->why == MT_PY_OK)
 		s->why = MT_PY_NO_FRAMES;

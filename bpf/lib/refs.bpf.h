@@ -152,7 +152,7 @@ __noinline int py_walk_it(void)
 	o = bpf_map_lookup_elem(&py_procs, &tgid);
 	if (!o)
 		return 0;
-	py_walk((void *)0, o, py_thread_pointer(t), py_thread_number(t), limit, &w->s);
+	py_walk((void *)0, o, py_thread_pointer(t), py_thread_number(t), limit, &w->s, &w->memo);
 #ifdef MT_STACKS_CPU
 	UW_LOOP
 	for (i = 0; i < MT_PY_DEPTH; i++) {

@@ -9,10 +9,12 @@
 #define REG_ARGS 6
 #define CTX_SP(c) ((c)->sp)
 #define CTX_RC(c) ((c)->ax)
+#define CTX_IP(c) ((c)->ip)
 #elif defined(__TARGET_ARCH_arm64)
 #define REG_ARGS 8
 #define CTX_SP(c) (((const volatile struct user_pt_regs *)(c))->sp)
 #define CTX_RC(c) (((const volatile struct user_pt_regs *)(c))->regs[0])
+#define CTX_IP(c) (((const volatile struct user_pt_regs *)(c))->pc)
 #endif
 
 #define MT_STR2(x) #x

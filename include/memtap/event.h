@@ -371,18 +371,28 @@ struct mt_op {
 	__u8 out;     /* enum mt_op_out */
 	__u8 from;    /* enum mt_op_from: where the result is at its end */
 	__s32 disp;
-	__u32 pad;
+	__s32 back;   /* where its return address is kept, from the stack pointer at its entry; MT_OP_NO_BACK */
 	struct mt_op_arg arg[MT_OP_ARGS];
+};
+
+#define MT_OP_NO_BACK 1 /* of struct mt_op: not known */
+
+/* How a library finds what a thread has of its own (ELF Handling For Thread-Local Storage). */
+enum mt_tls {
+	MT_TLS_INDEX,  /* two words: number of the module, offset in its block */
+	MT_TLS_DESC,   /* two words: a function, what it is given */
+	MT_TLS_OFFSET, /* one word: from the thread pointer */
 };
 
 /* What a libtorch_cpu has where. */
 struct mt_torch {
-	__u64 tls_slot; /* address of the words for the thread's keys, 0 = not known */
+	__u64 tls_slot; /* address of the word or words for the thread's keys, 0 = not known */
 	__u64 python;   /* bits of the keys without which no mode sees anything */
 	__u16 key_set, place, ndim, storage; /* in TensorImpl; place: offset, numel, data type, device */
 	__u16 data;     /* in StorageImpl */
 	__u8 autograd;  /* bit of that key, 0 = not known */
-	__u8 pad[5];
+	__u8 tls_form;  /* enum mt_tls: what the words are */
+	__u8 pad[4];
 };
 
 #define MT_MAX_OPS 16384
@@ -443,11 +453,11 @@ struct mt_guard {
 	__u64 sp;
 	__u32 pair;
 	__u32 refused;      /* MT_GUARD_ALLOC: halMemAlloc calls that ran out of memory */
-	__u64 size, flag;   /* of the last of them; MT_GUARD_MS_VMM: bytes mapped, and when */
+	__u64 size, flag;   /* of the last of them; MT_GUARD_MS_VMM: bytes mapped, and when; MT_GUARD_OP: where it returns to */
 	__u32 fn;
 	__u32 segment;      /* MT_GUARD_ALLOC: as torch_npu calls it for a segment */
 	__s32 device;       /* of the last refused call, -1 = unknown; of MT_FN_SET_DEVICE: to be set */
-	__u32 pad;
+	__s32 place;        /* MT_GUARD_OP: back of struct mt_op */
 };
 
 _Static_assert(sizeof(struct mt_site) == 24, "site");

@@ -48,6 +48,7 @@ enum mt_py_why {
 	MT_PY_TOO_DEEP, /* more frames than asked for, or than MT_PY_DEPTH */
 	/* of a frame: it has no name */
 	MT_PY_CODE_GONE, /* another object is there by now, or none */
+	MT_PY_UNCHECKED, /* the walker could not read what tells it from others at its address */
 	MT_PY_NOT_CODE, /* it never was a code object: a C function with a frame */
 	MT_PY_BAD_CODE, /* its strings or its line table cannot be understood */
 	MT_PY_PROCESS_GONE, /* it ended before the code was seen for the first time */
@@ -74,6 +75,9 @@ struct mt_py_offsets {
 
 	__u64 interp_head; /* address of the list of interpreters */
 	__u64 none; /* address of None: 3.13 has shims that run it; 0 = not known */
+	/* 3.8 to 3.11: where the state is that holds the lock. There a thread keeps that of its
+	 * first interpreter, whichever it is in; 0 = it keeps the one it is in. */
+	__u64 current;
 	__u16 interp_next, threads_head; /* in an interpreter */
 	__u16 thread_next, thread_id, native_id; /* in a thread; native_id 0: before 3.11 */
 	__u16 frame; /* in a thread: its frame, or (cframe) what points to it */
@@ -89,9 +93,12 @@ struct mt_py_offsets {
 	__u8 frame_entry, entry_mask, each;
 	__u8 base; /* from 3.15 on: the outermost shim is the thread's, counted, and no activation
 		    */
-	/* Of a code object. Size 0: it is not read, which leaves frames unchecked. */
+	/* Of a code object. */
 	__u8 code_base, code_size;
-	__u8 code_first, code_name, code_table;
+	__u8 code_first, code_name, code_table, code_file;
+	__u8 code_version; /* a number that no other code object has (from 3.12), or MT_PY_NONE */
+	/* Of a str: length, hash and state, side by side; the text, of ASCII and of others. */
+	__u8 str_length, str_ascii, str_compact;
 
 	__u8 lasti; /* 1: the instruction is a number, of units of 1 << lasti_shift bytes */
 	__u8 lasti_shift;
@@ -119,20 +126,39 @@ struct mt_py_stack {
 	__u8 scratch[256 + 8];
 };
 
+/*
+ * What the walk that is under way knows already: the check of code objects, what file names
+ * are. Its own frames hold them, so that they stay what they are as long as it lasts.
+ */
+#define MT_PY_MEMO_SHIFT 4
+
+struct mt_py_memo {
+	__u64 walk; /* its number */
+	struct mt_py_known {
+		__u64 key, walk, value;
+	} code[1 << MT_PY_MEMO_SHIFT], file[1 << MT_PY_MEMO_SHIFT];
+};
+
 /* The walk of one stack; a record of it ends behind the last frame. */
 struct mt_pywalk {
 	struct mt_hdr h;
 	__u64 hash[2]; /* of process and frames; the first is the key, the second verifies it */
 	struct mt_py_stack s;
+	struct mt_py_memo memo;
 };
 
-/* Fits in 32 bits what tells code objects apart that have the same address one after the other. */
-static inline __attribute__((always_inline)) __u32 mt_py_check(__u64 name, __u64 table, __u32 first)
+/*
+ * Fits in 32 bits what tells code objects apart that have the same address one after the
+ * other. Their strings may have the same addresses too, so `id` is of what these are.
+ */
+static inline __attribute__((always_inline)) __u32 mt_py_check(__u64 name, __u64 table, __u32 first,
+							       __u64 id)
 {
 	__u64 h = name * 0x9e3779b97f4a7c15ULL;
 
 	h = (h ^ table) * 0xbf58476d1ce4e5b9ULL;
 	h = (h ^ first) * 0x94d049bb133111ebULL;
+	h = (h ^ h >> 32 ^ id) * 0x9e3779b97f4a7c15ULL;
 	return (__u32)(h >> 32) | 1;
 }
 

@@ -45,3 +45,15 @@ def compare(marks, stacks):
             bad.append(f'{mark[0]}: thread {stack[0]} instead of {mark[1]}')
         bad += filter(None, [differ(mark, stack)])
     return bad
+
+
+def gone(marks, stacks):
+    """Problems of a run whose code may be gone when it is named, and how many frames have no name."""
+    bad, unnamed = [], 0
+    if len(marks) != len(stacks):
+        return [f'{len(stacks)} stacks of {len(marks)} marks'], 0
+    for mark, stack in zip(marks, stacks):
+        got = [w if g[1] == 'NA' else g for g, w in zip(stack[2], mark[2])]
+        unnamed += sum(g[1] == 'NA' for g in stack[2])
+        bad += filter(None, [differ(mark, [stack[0], stack[1], got + stack[2][len(got):]])])
+    return bad, unnamed

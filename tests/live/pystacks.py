@@ -280,6 +280,81 @@ def reused():
     print(json.dumps(['addresses', len(addresses), []]), flush=True)
 
 
+def vanishing():
+    """As reused, but nobody waits: the code has gone when it is looked at, and others are in its place."""
+    before = len(KEEP)
+    sync()
+    for i in range(60):
+        scope = {'mark': mark}
+        exec(compile(f'def f{i:03d}():\n  mark()\n', f'file{i:03d}', 'exec'), scope)
+        f = scope.pop(f'f{i:03d}')
+        f()
+        del KEEP[before:], scope
+    KEEP.append(f)
+
+
+def deep(n):
+    if n > 1:
+        deep(n - 1)
+    else:
+        here()
+
+
+def just_deep():
+    """As many frames as are kept (with this one, main's, here), one less, one more."""
+    for n in (-1, 0, 1):
+        deep(128 - 3 + n)
+
+
+SUB = '''
+import json, os, sys
+from _thread import get_native_id
+
+def say(f):
+    out = []
+    while f:
+        c = f.f_code
+        out.append([f.f_lineno, c.co_name, getattr(c, 'co_qualname', c.co_name), c.co_filename])
+        f = f.f_back
+    print(json.dumps(['sub', get_native_id(), out]), flush=True)
+
+def inner():
+    say(sys._getframe()), CALL
+
+def outer():
+    inner()
+    SYNC
+
+outer()
+'''
+
+
+def sub_interpreters():
+    """In an interpreter of this thread, in one that is run from there, in one with its own lock, back in the first."""
+    if sys.version_info >= (3, 13):
+        import _interpreters as si
+    else:
+        import _xxsubinterpreters as si
+    run = getattr(si, 'exec', None) or si.run_string
+    text = SUB.replace('CALL', 'os.getppid()' if MODE == 'probe' else 'os.read(0, 1)').replace(
+        'SYNC', 'print("sync", flush=True); os.read(0, 1)' if MODE == 'probe' else 'pass')
+    nested = f'\nimport {si.__name__} as si\n(getattr(si, "exec", None) or si.run_string)(si.create(), {text!r})\nouter()\n'
+    made = []
+    if sys.version_info >= (3, 13):
+        made.append(si.create('legacy'))
+    elif sys.version_info >= (3, 12):
+        made.append(si.create(isolated=False))
+    made.append(si.create())
+    mark()
+    for sub in made:
+        run(sub, text)
+        mark()
+    run(made[0], text + nested)
+    mark()
+    run(made[-1], text)
+    mark()
+
+
 def in_threads():
     def work(depth):
         if depth:
@@ -327,8 +402,9 @@ def forked():
 
 
 PROBE = [here, nested, comprehension, generator, class_body, decorator, many_lines, control, recursion, too_deep,
-         callbacks, coroutine, executed, not_ascii, long_code, imported, traced, reused, in_threads]
-OUTSIDE = [here, nested, generator, class_body, callbacks, coroutine, not_ascii, in_threads]
+         callbacks, coroutine, executed, not_ascii, long_code, imported, traced, reused, in_threads,
+         just_deep, sub_interpreters]
+OUTSIDE = [here, nested, generator, class_body, callbacks, coroutine, not_ascii, in_threads, sub_interpreters]
 
 if __name__ == '__main__':
     print('up', flush=True)

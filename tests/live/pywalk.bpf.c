@@ -35,6 +35,13 @@ struct {
 	__type(value, struct pywalk_cost);
 } cost SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct mt_py_memo);
+} memos SEC(".maps");
+
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 static __always_inline int walk(const void *mem)
@@ -42,12 +49,14 @@ static __always_inline int walk(const void *mem)
 	struct task_struct *task = (void *)bpf_get_current_task();
 	struct mt_py_offsets *o;
 	struct pywalk_cost *c;
+	struct mt_py_memo *memo;
 	struct pywalk_event *e;
 	__u64 begin;
 	__u32 zero = 0;
 
 	o = bpf_map_lookup_elem(&offsets, &zero);
 	c = bpf_map_lookup_elem(&cost, &zero);
+	memo = bpf_map_lookup_elem(&memos, &zero);
 	e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
 	if (!e)
 		return 0;
@@ -57,7 +66,7 @@ static __always_inline int walk(const void *mem)
 	}
 	e->tid = py_thread_number(task);
 	begin = bpf_ktime_get_ns();
-	py_walk(mem, o, py_thread_pointer(task), e->tid, MT_PY_DEPTH, &e->stack);
+	py_walk(mem, o, py_thread_pointer(task), e->tid, MT_PY_DEPTH, &e->stack, memo);
 	__sync_fetch_and_add(&c->ns, bpf_ktime_get_ns() - begin);
 	__sync_fetch_and_add(&c->frames, e->stack.n);
 	__sync_fetch_and_add(&c->stacks, 1);

@@ -125,8 +125,9 @@ static int at_probe(struct python *py, pid_t pid, char **argv)
 	printf("attached\n");
 	fflush(stdout);
 	while (r.left) {
+		/* 0: a wake-up for what the last call has taken already. */
 		err = ring_buffer__poll(ring, 120000);
-		if (err <= 0 && err != -EINTR)
+		if (err < 0 && err != -EINTR)
 			break;
 	}
 	bpf_map_lookup_elem(bpf_map__fd(b->maps.cost), &zero, &cost);

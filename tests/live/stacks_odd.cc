@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // stacks-odd KIND HAL PART NUMBER NOTES: allocates from where code is odd, and notes who called
-// (stackcall.c). KIND: memfd, deleted, replaced, unlinked (while it is traced): PART is mapped so; longjmp,
-// coroutine, vdso.
+// (stackcall.c). KIND: memfd, deleted, replaced, unlinked (while it is traced), twice (the second time while it
+// is traced): PART is mapped so; longjmp, coroutine, vdso.
 #include <coroutine>
 #include <csetjmp>
 #include <csignal>
@@ -79,6 +79,30 @@ static void unlinked(int i, int number, const char *path, const char *notes)
 			abort();
 		usleep(500000);
 	}
+	leaf();
+}
+
+/* In two namespaces of the dynamic linker, by turns; the one goes, and comes again elsewhere. */
+static void twice(int i, int number, const char *path)
+{
+	static void *second;
+	static part_fn *of[2];
+	int shift = number / 3;
+
+	if (!i)
+		of[0] = of[1] = reinterpret_cast<part_fn *>(dlsym(dlopen(path, RTLD_NOW), "part"));
+	if (i == shift || i == 2 * shift) {
+		if (second)
+			dlclose(second);
+		if (i == 2 * shift && mmap(nullptr, 1 << 24, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED)
+			abort();
+		second = dlmopen(LM_ID_NEWLM, path, RTLD_NOW);
+		of[1] = second ? reinterpret_cast<part_fn *>(dlsym(second, "part")) : nullptr;
+		if (!of[1] || of[1] == of[0])
+			abort();
+		usleep(500000);
+	}
+	part = of[i & 1];
 	leaf();
 }
 
@@ -198,6 +222,7 @@ int main(int argc, char **argv)
 			kind == "longjmp"     ? jumps(i)
 			: kind == "coroutine" ? coroutines(i)
 			: kind == "unlinked"  ? unlinked(i, number, argv[3], argv[5])
+			: kind == "twice"     ? twice(i, number, argv[3])
 					      : (void)leaf();
 	puts("done");
 	fflush(stdout);

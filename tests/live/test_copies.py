@@ -61,7 +61,7 @@ class Copies(LiveTest):
         folder = os.path.dirname(built(*DL))
         for how, pause in (('open', 1000), ('keep', 1000)):
             with self.subTest(how):
-                result, truth = self.trace(how, folder, 30, 40, pause)
+                result, truth = self.trace(how, folder, 30, 40, pause, options=['--ring-size', '64M'])
                 self.complete(result, truth, 1200)
         # Without copies what is shown is right, and not complete; now and then memtap is that fast.
         for _ in range(5):
@@ -75,7 +75,8 @@ class Copies(LiveTest):
 
     def test_exec(self):
         """Programs that allocate as their first act, and end at once."""
-        result, truth = self.trace('exec', 200)
+        # All copies have room in a quarter of the ring, also while memtap gets no processor.
+        result, truth = self.trace('exec', 200, options=['--ring-size', '64M'])
         self.complete(result, truth, 200)
 
     def test_code(self):

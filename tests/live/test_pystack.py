@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -139,6 +140,27 @@ class ProbeTest(AtProbe):
             self.assertLess(t.addresses()[0], 40, 'no address was used twice')
 
 
+class GoneTest(AtProbe):
+    """Code that has gone, and another is in its place, when names are read: no name, never the other's."""
+
+    def look(self, argv, name):
+        t = Target(self, argv, 'probe', 'vanishing')
+        w = Process(self, self.number('walk'), [pywalk(), t.pid, 'plain', t.libc(), 'getppid', 100000])
+        w.until('attached')
+        t.line()
+        t.until('sync')
+        w.signal(signal.SIGSTOP)
+        t.line()
+        t.until('done')
+        w.signal(signal.SIGCONT)
+        self.wait_stacks(w, len(t.marks()))
+        bad, unnamed = frames.gone(t.marks(), frames.seen(w.stdout()))
+        self.assertEqual(bad, [], name)
+        self.assertEqual(len(t.marks()), 60)
+        self.assertGreater(unnamed, 10, f'{name}: no address was used twice')
+        t.line()
+
+
 class OutsideTest(StackTest):
     """From outside, threads that have released the interpreter's lock."""
 
@@ -247,6 +269,7 @@ def add(cls, minor, what):
 for _minor in SUITES:
     add(ProbeTest, _minor, 'probe')
     add(OutsideTest, _minor, 'outside')
+    add(GoneTest, _minor, 'gone')
 
 
 if __name__ == '__main__':

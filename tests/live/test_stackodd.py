@@ -11,8 +11,11 @@ class StackOdd(StackTest):
     def odd(self, kind, number=2000):
         """Cells of the rows, once all of them are what the program noted."""
         path = self.path('notes')
-        t = self.start('odd', [built('tests', 'live', 'stacks-odd'), kind, library('libascend_hal.so'),
-                               built('tests', 'live', 'stacks-part.so'), number, path])
+        return self.noted([built('tests', 'live', 'stacks-odd'), kind, library('libascend_hal.so'),
+                           built('tests', 'live', 'stacks-part.so'), number, path], number, path)
+
+    def noted(self, argv, number, path):
+        t = self.start('odd', argv)
         t.until('up')
         rec = self.record('-p', t.pid, '--call-stack=c')
         t.line()
@@ -42,12 +45,24 @@ class StackOdd(StackTest):
         """A rename and the last unlink give the file another time of change: it stays the same one."""
         self.in_part('unlinked', r'notes\.so')
 
+    def test_mapped_twice(self):
+        """The address of a frame is that of the place where it was."""
+        cells = self.odd('twice', 1999)
+        at = {re.search(r'\(part\+0x\w+\) \[0x(\w+)', c).group(1) for c in cells}
+        self.assertIn(len(at), (2, 3), at)
+
     def test_longjmp(self):
         self.odd('longjmp')
 
     def test_coroutine(self):
         cells = self.odd('coroutine')
         self.assertTrue(all(re.search(r'\((inner|outer)\(', c) for c in cells), cells[0])
+
+    def test_aligned(self):
+        """Frames aligned to more than the stack is: rbp and the frame's end are described by expressions."""
+        path = self.path('notes')
+        cells = self.noted([built('tests', 'live', 'stacks-align'), library('libascend_hal.so'), 2000, path], 2000, path)
+        self.assertTrue(all('(main+' in c for c in cells), cells[0])
 
     def test_vdso(self):
         cells = self.odd('vdso', 600)

@@ -7,6 +7,7 @@
 
 #include "capture/capture.h"
 #include "probe/aten.h"
+#include "probe/elf.h"
 
 static struct mangled params_of(const char *name)
 {
@@ -140,6 +141,28 @@ Test(aten, what_has_accesses)
 	place(EM_X86_64, "zeros_like(Tensor self) -> Tensor", "_ZN2at4_ops10zeros_like4callERKNS_6TensorE", &op);
 	cr_assert(op.flags & MT_OP_NO_INPUTS);
 	cr_assert(!(op.flags & MT_OP_NO_ACCESS));
+}
+
+/* Texts lie in a segment of their own, or with the code where the linker does not part them. */
+Test(aten, schemas_of_segments)
+{
+	static const char file[] = "\0mm(Tensor self, Tensor mat2) -> Tensor\0t(Tensor(a) self) -> Tensor(a)";
+	static const uint32_t flags[] = { PF_R, PF_R | PF_X, PF_R | PF_W };
+	struct elf_image *img = NULL;
+	struct schemas found;
+	size_t i;
+
+	for (i = 0; i < MT_ARRAY_SIZE(flags); i++) {
+		struct elf_seg seg = { .filesz = sizeof(file), .memsz = sizeof(file), .flags = flags[i] };
+		struct elf_image of = { .data = (const uint8_t *)file, .size = sizeof(file), .segs = &seg, .nsegs = 1,
+					.work = 1000000 };
+
+		img = &of;
+		cr_assert_eq(schemas__read(img, &found), 0);
+		cr_assert_eq(found.n, flags[i] & PF_W ? 0 : 2, "flags %u: %zu", flags[i], found.n);
+		cr_assert_eq(!schemas__find(&found, "mm", 2), flags[i] & PF_W ? 1 : 0);
+		schemas__free(&found);
+	}
 }
 
 static struct mt_access tensor(void)

@@ -96,7 +96,7 @@ Test(pyname, names_are_read_once)
 	cr_assert_eq(name.line, 42); /* of `def`: the table has no line for it */
 	reads = 0;
 	cr_assert_eq(python__name(py, &f, &name), MT_PY_OK);
-	cr_assert_lt(reads, 5);
+	cr_assert_eq(reads, 0);
 	cr_assert_eq(python__counts(py).hits, 1);
 	cr_assert_eq(python__counts(py).reads, 1);
 	python__cell(py, &s, 10, &sb);
@@ -159,30 +159,166 @@ Test(pyname, frame_of_the_interpreter)
 	python__close(py);
 }
 
-Test(pyname, other_code_at_the_same_address)
+/* The layout of a release whose code objects have no number. */
+static void without_numbers(void)
 {
-	struct python *py = interpreter();
-	struct mt_py_frame f, g;
+	cr_assert_eq(py_layout__table(12, EM_X86_64, &layout), 0);
+	layout.code_version = PY_NO_OFFSET;
+	cr_assert(py_layout__offsets(&layout, RUNTIME, &o));
+	o.why = MT_PY_OK;
+	o.find = MT_PY_FIND_SLOT;
+	o.slot = 0x50;
+}
+
+/* f is of code that has gone, g of what is there now: never the other's name. */
+static void told_apart(struct python *py, const struct mt_py_frame *f, const struct mt_py_frame *g)
+{
 	struct python_name name;
 
+	cr_assert_eq(f->code, g->code);
+	cr_assert_neq(f->check, g->check);
+	cr_assert_eq(python__name(py, f, &name), MT_PY_CODE_GONE);
+	cr_assert_eq(python__name(py, g, &name), MT_PY_OK);
+	cr_assert_str_eq(name.name, "behind");
+	cr_assert_eq(python__name(py, f, &name), MT_PY_CODE_GONE);
+	cr_assert_eq(python__counts(py).reads, 1);
+	python__close(py);
+}
+
+Test(pyname, other_code_by_its_number)
+{
+	struct mt_py_frame f, g;
+	uint64_t at = code(0, "before", 42);
+
+	put32(at + layout.code_version, 7);
+	frame_of(at, &f);
+	/* All addresses, the line, and the hashes of texts are the same. */
+	code(0, "behind", 42);
+	put32(at + layout.code_version, 8);
+	frame_of(at, &g);
+	told_apart(interpreter(), &f, &g);
+}
+
+Test(pyname, other_code_by_hashes)
+{
+	struct mt_py_frame f, g;
+
+	without_numbers();
 	frame_of(code(0, "before", 42), &f);
-	cr_assert_eq(python__name(py, &f, &name), MT_PY_OK);
-	cr_assert_str_eq(name.name, "before");
-	/* All addresses and the line are the same: the text's own hash is not. */
-	frame_of(code(0, "behind", 42), &g);
+	code(0, "behind", 42);
 	put(TEXTS + 24, 99);
-	cr_assert_eq(f.check, g.check);
-	cr_assert_eq(python__name(py, &g, &name), MT_PY_OK);
-	cr_assert_str_eq(name.name, "behind");
-	cr_assert_eq(python__counts(py).replaced, 1);
-	/* Another line tells them apart already in the kernel: the one seen before is remembered.
-	 */
-	frame_of(code(0, "later", 43), &f);
-	cr_assert_neq(f.check, g.check);
-	cr_assert_eq(python__name(py, &f, &name), MT_PY_OK);
-	cr_assert_str_eq(name.name, "later");
-	cr_assert_eq(python__name(py, &g, &name), MT_PY_OK);
-	cr_assert_str_eq(name.name, "behind");
+	frame_of(CODES, &g);
+	told_apart(interpreter(), &f, &g);
+}
+
+Test(pyname, other_code_by_hashes_of_files)
+{
+	struct mt_py_frame f, g;
+
+	without_numbers();
+	frame_of(code(0, "behind", 42), &f);
+	put(TEXTS + 128 + 24, 99);
+	frame_of(CODES, &g);
+	told_apart(interpreter(), &f, &g);
+}
+
+Test(pyname, other_code_by_texts)
+{
+	struct mt_py_frame f, g;
+
+	without_numbers();
+	code(0, "before", 42);
+	put(TEXTS + 24, UINT64_MAX);
+	frame_of(CODES, &f);
+	code(0, "behind", 42);
+	put(TEXTS + 24, UINT64_MAX);
+	frame_of(CODES, &g);
+	told_apart(interpreter(), &f, &g);
+}
+
+/* A text that was hashed since is what it was. */
+Test(pyname, texts_that_are_hashed_later)
+{
+	static const uint64_t texts[] = { TEXTS, TEXTS + 128 };
+	struct python_name name;
+	struct mt_py_frame f;
+	unsigned int which, i;
+
+	without_numbers();
+	for (which = 0; which < 4; which++) {
+		struct python *py = interpreter();
+
+		code(0, "a name of more than sixty-four bytes which is not known by its beginning",
+		     42);
+		for (i = 0; i < 2; i++)
+			if (which >> i & 1)
+				put(texts[i] + 24, UINT64_MAX);
+		frame_of(CODES, &f);
+		for (i = 0; i < 2; i++)
+			put(texts[i] + 24, 1234 + i + (which >> i & 1 ? 0 : 100));
+		cr_assert_eq(python__name(py, &f, &name),
+			     which == 3 ? MT_PY_OK : MT_PY_CODE_GONE, "%u", which);
+		python__close(py);
+	}
+}
+
+static unsigned int reads_left;
+
+static void another_code(void)
+{
+	if (reads_left-- == 0) {
+		code(0, "behind", 42);
+		put32(CODES + layout.code_version, 8);
+	}
+}
+
+/* Whenever the code goes while it is read: its name, or none. */
+Test(pyname, code_that_goes_while_it_is_read)
+{
+	unsigned int named = 0, gone = 0, i;
+	struct python_name name;
+	struct mt_py_frame f;
+
+	for (i = 0; i < 60; i++) {
+		struct python *py = interpreter();
+		unsigned int why;
+
+		code(0, "before", 42);
+		put32(CODES + layout.code_version, 7);
+		frame_of(CODES, &f);
+		reads_left = i;
+		before_read = another_code;
+		why = python__name(py, &f, &name);
+		before_read = NULL;
+		named += why == MT_PY_OK;
+		gone += why == MT_PY_CODE_GONE;
+		if (why == MT_PY_OK)
+			cr_expect_str_eq(name.name, "before", "%s after %u reads", name.name, i);
+		python__close(py);
+	}
+	cr_expect_eq(named + gone, 60);
+	cr_expect_gt(named, 5);
+	cr_expect_gt(gone, 10);
+}
+
+Test(pyname, code_that_could_not_be_read_at_the_call)
+{
+	struct python *py = interpreter();
+	struct python_name name;
+	struct mt_py_frame f;
+
+	code(0, "func", 42);
+	hole = CODES & ~4095ULL;
+	frame_of(CODES, &f);
+	hole = 0;
+	cr_assert_eq(f.check, 0);
+	cr_assert_eq(python__name(py, &f, &name), MT_PY_UNCHECKED);
+	cr_assert_eq(python__counts(py).why[MT_PY_UNCHECKED], 1);
+	/* Its texts are what tells it from others. */
+	without_numbers();
+	hole = TEXTS & ~4095ULL;
+	frame_of(CODES, &f);
+	cr_assert_eq(f.check, 0);
 	python__close(py);
 }
 

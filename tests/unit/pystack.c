@@ -50,6 +50,8 @@ static void layout_of(unsigned int minor)
 	o.why = MT_PY_OK;
 	o.find = MT_PY_FIND_SLOT;
 	o.slot = 0x50;
+	put(RUNTIME + layout.interp_head, INTERP);
+	put(INTERP + layout.threads_head, THREAD);
 	put(THREAD + layout.thread_id, SELF);
 	put(THREAD + layout.frame, CFRAME);
 }
@@ -164,6 +166,27 @@ Test(pystack, too_deep_and_cut)
 	cr_assert_lt(reads, 2 * MT_PY_STEPS);
 }
 
+/* As many as have room, and the shim around them: that is all there is. */
+Test(pystack, just_not_too_deep)
+{
+	uint64_t a = code(0, "f", 1), at = 0;
+	unsigned int i;
+
+	for (i = 0; i < MT_PY_DEPTH + 2; i++) {
+		put(BASE + 0xa000 + i * 128 + layout.frame_code, a);
+		put(BASE + 0xa000 + i * 128 + layout.frame_prev, at);
+		arena[0xa000 + i * 128 + layout.frame_owner] = i ? 0 : 3;
+		at = BASE + 0xa000 + i * 128;
+		if (i < MT_PY_DEPTH)
+			continue;
+		put(CFRAME, at);
+		walk(MT_PY_DEPTH);
+		cr_assert_eq(s.why, i == MT_PY_DEPTH ? MT_PY_OK : MT_PY_TOO_DEEP);
+		cr_assert_eq(s.n, MT_PY_DEPTH);
+		cr_assert_eq(s.begins, i == MT_PY_DEPTH);
+	}
+}
+
 Test(pystack, page_that_is_not_there)
 {
 	uint64_t a = code(0, "f", 1), lost = BASE + 0xf000;
@@ -234,6 +257,76 @@ Test(pystack, thread_in_the_lists)
 	put(other + layout.thread_next, other);
 	walk(100);
 	cr_assert_eq(s.why, MT_PY_MANY_THREADS);
+}
+
+/* To 3.11 the slot of a thread has the state of its first interpreter, in whichever it is. */
+static void in_sub_interpreter(unsigned int minor)
+{
+	const uint64_t sub = BASE + 0x500, state = BASE + 0x700, other = BASE + 0x900;
+	const uint64_t cframe = BASE + 0xb00;
+	uint64_t top = state + layout.frame, a = code(0, "outer", 1), b = code(1, "inner", 1);
+
+	if (layout.cframe) {
+		put(top, cframe);
+		top = cframe + layout.cframe_frame;
+	}
+	put(state + layout.thread_id, SELF);
+	put(other + layout.thread_id, SELF + 8);
+	if (layout.native_id) {
+		put(THREAD + layout.native_id, 77);
+		put(state + layout.native_id, 77);
+	}
+	put(layout.cframe ? CFRAME + layout.cframe_frame : THREAD + layout.frame,
+	    old_frame(0, a, 0, 1));
+	put(RUNTIME + layout.interp_head, sub);
+	put(sub + layout.interp_next, INTERP);
+	put(sub + layout.threads_head, state);
+	/* It holds the lock: whatever the lists say. */
+	put(o.current, state);
+	put(top, old_frame(1, b, 0, 1));
+	walk(10);
+	cr_expect_eq(s.thread, state, "3.%u", minor);
+	cr_expect_eq(s.frame[0].code, b);
+	put(o.current, THREAD);
+	walk(10);
+	cr_expect_eq(s.frame[0].code, a);
+	/* Nobody, or another thread holds it: it is where it has frames. */
+	for (put(o.current, 0);; put(o.current, other)) {
+		uint64_t now;
+
+		put(top, old_frame(1, b, 0, 1));
+		walk(10);
+		cr_expect_eq(s.frame[0].code, b, "3.%u", minor);
+		put(top, 0);
+		walk(10);
+		cr_expect_eq(s.frame[0].code, a, "3.%u", minor);
+		memcpy(&now, arena + (o.current - BASE), sizeof(now));
+		if (now == other)
+			break;
+	}
+	/* The only interpreter: no list has to be looked at. */
+	put(RUNTIME + layout.interp_head, INTERP);
+	put(INTERP + layout.threads_head, BASE - 8);
+	walk(10);
+	cr_expect_eq(s.frame[0].code, a);
+	/* So many threads that it is not known. */
+	put(RUNTIME + layout.interp_head, sub);
+	put(state + layout.thread_next, other);
+	put(other + layout.thread_next, other);
+	walk(10);
+	cr_expect_eq(s.why, MT_PY_MANY_THREADS);
+	cr_expect_eq(s.n, 0);
+}
+
+Test(pystack, sub_interpreters)
+{
+	unsigned int minor;
+
+	for (minor = 8; minor <= 11; minor++) {
+		setup();
+		layout_of(minor);
+		in_sub_interpreter(minor);
+	}
 }
 
 /* ---- layout ---- */

@@ -18,6 +18,7 @@
 static uint8_t arena[SIZE];
 static uint64_t hole; /* this page cannot be read */
 static unsigned int reads;
+static void (*before_read)(void); /* what the program does meanwhile */
 static struct py_layout layout;
 static struct mt_py_offsets o;
 static struct mt_py_stack s;
@@ -25,6 +26,8 @@ static struct mt_py_stack s;
 static inline int read_arena(void *ctx, uint64_t addr, void *buf, size_t n)
 {
 	reads++;
+	if (before_read)
+		before_read();
 	if (addr < BASE || addr - BASE > SIZE || SIZE - (addr - BASE) < n)
 		return -EFAULT;
 	if (hole && addr + n > hole && addr < hole + 4096)
@@ -127,6 +130,7 @@ static inline void setup(void)
 {
 	memset(arena, 0, sizeof(arena));
 	hole = 0;
+	before_read = NULL;
 	cr_assert_eq(py_layout__table(12, EM_X86_64, &layout), 0);
 	cr_assert(py_layout__offsets(&layout, RUNTIME, &o));
 	o.why = MT_PY_OK;

@@ -60,6 +60,7 @@ static int define(struct stacks *s, uint64_t hash)
 	r.s.n = 2;
 	r.s.frame[0].code = 0x1000;
 	r.s.frame[1].code = 0x2000;
+	r.s.frame[0].check = r.s.frame[1].check = 1;
 	r.hash[0] = r.hash[1] = hash;
 	r.h.size = (uint16_t)(offsetof(struct mt_pywalk, s.frame) + 2 * sizeof(r.s.frame[0]));
 	return stacks__define(s, &r, r.h.size);

@@ -187,6 +187,7 @@ static int on_symbol(void *ctx, const char *name, uint64_t vaddr, uint64_t size)
 	if (f->only && regexec(f->only, o->name, 0, NULL, 0))
 		return 0;
 	o->vaddr = vaddr;
+	o->op.back = torch_layout__back(f->img, vaddr);
 	if (aten_sig__place(elf_image__machine(f->img), s, &f->types, redispatch, &o->op))
 		f->out->unclear += !redispatch;
 	f->out->operators += !redispatch;

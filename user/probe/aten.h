@@ -99,5 +99,10 @@ int aten__find(struct elf_image *img, const regex_t *only, struct aten *out);
 void aten__free(struct aten *a);
 /* torch_layout.c: of tensors, from the code of operators; a->no_access if it is not understood. */
 void torch_layout__derive(struct elf_image *img, struct aten *a);
+/*
+ * Where a function keeps its return address, from the stack pointer at its entry: x86-64
+ * has been given it there, arm64 stores its register. MT_OP_NO_BACK: it is not seen to.
+ */
+int32_t torch_layout__back(const struct elf_image *img, uint64_t vaddr);
 
 #endif

@@ -159,7 +159,16 @@ uint64_t elf_image__symbol_size(const struct elf_image *img, uint64_t vaddr);
  * Relocations. For each: where, the symbol's name (NULL: none) and the addend
  * (for a RELATIVE one the value of the word). Stops when fn returns non-zero.
  */
-enum elf_rel { REL_RELATIVE, REL_GLOB_DAT, REL_JUMP_SLOT, REL_ABS64, REL_OTHER };
+enum elf_rel {
+	REL_RELATIVE,
+	REL_GLOB_DAT,
+	REL_JUMP_SLOT,
+	REL_ABS64,
+	REL_TLS_INDEX, /* the first of two words: module, offset */
+	REL_TLS_DESC, /* of two words: resolver, what it is given */
+	REL_TLS_OFFSET, /* from the thread pointer */
+	REL_OTHER
+};
 
 struct elf_reloc {
 	enum elf_rel type;

@@ -321,6 +321,12 @@ static enum elf_rel rel_type(int machine, uint32_t type)
 			return REL_JUMP_SLOT;
 		case R_X86_64_64:
 			return REL_ABS64;
+		case R_X86_64_DTPMOD64:
+			return REL_TLS_INDEX;
+		case R_X86_64_TLSDESC:
+			return REL_TLS_DESC;
+		case R_X86_64_TPOFF64:
+			return REL_TLS_OFFSET;
 		}
 	} else if (machine == EM_AARCH64) {
 		switch (type) {
@@ -332,6 +338,12 @@ static enum elf_rel rel_type(int machine, uint32_t type)
 			return REL_JUMP_SLOT;
 		case R_AARCH64_ABS64:
 			return REL_ABS64;
+		case R_AARCH64_TLS_DTPMOD:
+			return REL_TLS_INDEX;
+		case R_AARCH64_TLSDESC:
+			return REL_TLS_DESC;
+		case R_AARCH64_TLS_TPREL:
+			return REL_TLS_OFFSET;
 		}
 	}
 	return REL_OTHER;

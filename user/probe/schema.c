@@ -157,13 +157,16 @@ static int read_segment(const struct elf_image *img, const struct elf_seg *seg, 
 
 int schemas__read(const struct elf_image *img, struct schemas *out)
 {
+	uint32_t kind;
 	size_t i;
 	int err = 0;
 
 	memset(out, 0, sizeof(*out));
-	for (i = 0; i < img->nsegs && !err; i++)
-		if (!(img->segs[i].flags & (PF_X | PF_W)))
-			err = read_segment(img, &img->segs[i], out);
+	/* Without -z separate-code, the default of aarch64's linkers, texts lie beside the code. */
+	for (kind = 0; kind <= PF_X && !out->n && !err; kind += PF_X)
+		for (i = 0; i < img->nsegs && !err; i++)
+			if ((img->segs[i].flags & (PF_X | PF_W)) == kind)
+				err = read_segment(img, &img->segs[i], out);
 	if (err)
 		schemas__free(out);
 	else

@@ -108,10 +108,10 @@ static void cfa_rule(int machine, Dwarf_Op *o, size_t n, struct mt_uw_rule *r)
 	r->off = (int32_t)off;
 }
 
-enum saved { SAVED_SAME, SAVED_UNDEFINED, SAVED_AT_CFA, SAVED_AT_FP, SAVED_IN_REG, SAVED_OTHER };
+enum saved { SAVED_SAME, SAVED_UNDEFINED, SAVED_AT_CFA, SAVED_AT_REG, SAVED_IN_REG, SAVED_OTHER };
 
-/* Where the caller's value of a register is. */
-static enum saved saved_where(Dwarf_Frame *f, int machine, int regno, int64_t *off)
+/* Where the caller's value of a register is: at the CFA, or a register *at, and off. */
+static enum saved saved_where(Dwarf_Frame *f, int regno, int *at, int64_t *off)
 {
 	Dwarf_Op mem[3], *o;
 	size_t n;
@@ -121,6 +121,9 @@ static enum saved saved_where(Dwarf_Frame *f, int machine, int regno, int64_t *o
 		return SAVED_OTHER;
 	if (!n)
 		return o ? SAVED_UNDEFINED : SAVED_SAME;
+	/* An expression begins with the CFA on its stack, whatever it makes of it. */
+	if (n == 2 && o[0].atom == DW_OP_call_frame_cfa && reg_plus(&o[1], at, off))
+		return SAVED_AT_REG;
 	if (o[0].atom == DW_OP_call_frame_cfa) {
 		*off = n > 1 ? (int64_t)o[1].number : 0;
 		if (n == 1 || (n == 2 && o[1].atom == DW_OP_plus_uconst))
@@ -132,9 +135,26 @@ static enum saved saved_where(Dwarf_Frame *f, int machine, int regno, int64_t *o
 		reg = o[0].atom == DW_OP_regx ? (int)o[0].number : o[0].atom - DW_OP_reg0;
 		return reg == regno ? SAVED_SAME : SAVED_IN_REG;
 	}
-	if (n == 1 && reg_plus(&o[0], &reg, off) && reg == fp_of(machine))
-		return SAVED_AT_FP;
-	return SAVED_OTHER;
+	return n == 1 && reg_plus(&o[0], at, off) ? SAVED_AT_REG : SAVED_OTHER;
+}
+
+/* rbp, x29 beside what a register points to: that is the CFA, or itself, or it is not known. */
+static void fp_at_reg(int machine, int reg, int64_t off, struct mt_uw_rule *r)
+{
+	int cfa = r->cfa == MT_CFA_SP	 ? sp_of(machine)
+		  : r->cfa == MT_CFA_FP	 ? fp_of(machine)
+		  : r->cfa == MT_CFA_REG ? r->reg
+					 : -1;
+
+	if (reg == cfa && fits(off - r->off)) {
+		r->fp = MT_FP_CFA;
+		r->fp_off = (int32_t)(off - r->off);
+	} else if (reg == fp_of(machine)) {
+		r->fp = MT_FP_DEREF;
+		r->fp_off = (int32_t)off;
+	} else {
+		r->fp = MT_FP_OTHER;
+	}
 }
 
 /* By default the caller's sp is the CFA; libdw says so as a value, not a place. */
@@ -166,8 +186,10 @@ static void lazy_binder(struct mt_uw_rule *r)
 
 void cfi__rule(Dwarf_Frame *f, int machine, bool signal, struct mt_uw_rule *r)
 {
+	int64_t off, fp_off = 0;
+	enum saved fp;
 	Dwarf_Op *ops;
-	int64_t off;
+	int at, fp_at;
 	size_t n;
 
 	memset(r, 0, sizeof(*r));
@@ -175,7 +197,7 @@ void cfi__rule(Dwarf_Frame *f, int machine, bool signal, struct mt_uw_rule *r)
 		r->cfa = MT_CFA_SIGNAL;
 		return;
 	}
-	switch (saved_where(f, machine, ra_of(machine), &off)) {
+	switch (saved_where(f, ra_of(machine), &at, &off)) {
 	case SAVED_UNDEFINED:
 		r->cfa = MT_CFA_END;
 		return;
@@ -191,18 +213,15 @@ void cfi__rule(Dwarf_Frame *f, int machine, bool signal, struct mt_uw_rule *r)
 	default:
 		r->ra = MT_RA_OTHER;
 	}
-	switch (saved_where(f, machine, fp_of(machine), &off)) {
+	fp = saved_where(f, fp_of(machine), &fp_at, &fp_off);
+	switch (fp) {
 	case SAVED_SAME:
 	case SAVED_UNDEFINED: /* a compiler says so where it leaves it alone */
 		r->fp = MT_FP_SAME;
 		break;
 	case SAVED_AT_CFA:
 		r->fp = MT_FP_CFA;
-		r->fp_off = (int32_t)off;
-		break;
-	case SAVED_AT_FP:
-		r->fp = MT_FP_DEREF;
-		r->fp_off = (int32_t)off;
+		r->fp_off = (int32_t)fp_off;
 		break;
 	default:
 		r->fp = MT_FP_OTHER;
@@ -210,6 +229,8 @@ void cfi__rule(Dwarf_Frame *f, int machine, bool signal, struct mt_uw_rule *r)
 	if (dwarf_frame_cfa(f, &ops, &n) != 0)
 		n = 0;
 	cfa_rule(machine, ops, n, r);
+	if (fp == SAVED_AT_REG)
+		fp_at_reg(machine, fp_at, fp_off, r);
 	/* setcontext and longjmp: the caller's sp is not the CFA, it is fetched from somewhere. */
 	if (r->cfa != MT_CFA_SP && r->cfa != MT_CFA_FP && !sp_is_cfa(f, machine))
 		r->cfa = MT_CFA_OTHER;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Names of Python frames: function, file, line. A code object is read once and
- * remembered by its address and the check value that BPF took of its members.
+ * remembered by its address and the check value that BPF took of it.
  *
  * The same address can be another code later, and even have the same members at
- * the same addresses: so the strings' own hashes are compared each time.
+ * the same addresses. The check is of what tells them apart all the same: a number that
+ * no other has (from 3.12), or what its strings are. It is taken again before and behind
+ * the reading of the strings: only what it fits is the frame's.
  */
 #include "symbol/python.h"
 
@@ -43,7 +45,7 @@ struct py_code {
 struct pycodes {
 	struct hmap by_place; /* address and check -> struct py_code */
 	size_t bytes;
-	uint64_t hits, reads, replaced, evicted;
+	uint64_t hits, reads, evicted;
 	uint64_t why[MT_PY_WHY_MAX];
 };
 
@@ -139,11 +141,6 @@ static bool same_id(const struct code_id *a, const struct code_id *b)
 	       same_hash(a->file_hash, b->file_hash);
 }
 
-static uint32_t check_of(const struct code_id *id)
-{
-	return mt_py_check(id->name, id->table, (uint32_t)id->first);
-}
-
 static bool is_code(struct python *py, uint64_t code, const struct code_id *id)
 {
 	char name[8];
@@ -214,14 +211,10 @@ static struct py_code *read_code(const struct python *py, const struct code_id *
 	return c;
 }
 
-static void forget(struct pycodes *c, struct hkey key)
+/* Is what is there now the object of the frame? */
+static bool is_frames(const struct python *py, struct hkey key)
 {
-	uint64_t v;
-
-	if (!hmap__del(&c->by_place, key, &v))
-		return;
-	c->bytes -= ((struct py_code *)(uintptr_t)v)->bytes;
-	free((void *)(uintptr_t)v);
+	return py_walk__is_checked(py->mem, &py->offsets, key.a, (uint32_t)key.b);
 }
 
 /* Read a code object that was not seen before; NULL and *why. */
@@ -235,8 +228,8 @@ static const struct py_code *learn(struct python *py, struct hkey key, const str
 
 	*why = MT_PY_CODE_GONE;
 	/* The target ran on: only what did not change under us is one object's. */
-	if (code &&
-	    (code->why == MT_PY_CODE_GONE || read_id(py, key.a, &again) || !same_id(&again, id))) {
+	if (code && (code->why == MT_PY_CODE_GONE || read_id(py, key.a, &again) ||
+		     !same_id(&again, id) || !is_frames(py, key))) {
 		free(code);
 		return NULL;
 	}
@@ -262,29 +255,24 @@ static const struct py_code *find_code(struct python *py, const struct mt_py_fra
 {
 	struct hkey key = { f->code & MT_PY_CODE, f->check };
 	struct pycodes *c = py->codes;
-	struct py_code *known = NULL;
+	const struct py_code *known;
 	struct code_id id;
 	uint64_t *v;
-	bool gone;
 	int err;
 
+	*why = MT_PY_UNCHECKED;
+	if (!f->check)
+		return NULL;
 	v = hmap__get(&c->by_place, key);
-	if (v)
-		known = (struct py_code *)(uintptr_t)*v;
-	err = read_id(py, key.a, &id);
-	gone = err || (f->check && f->check != check_of(&id));
-	/* If it has gone since, or its process has, then what is remembered is it. */
-	if (known && (gone || same_id(&known->id, &id))) {
+	if (v) {
+		known = (const struct py_code *)(uintptr_t)*v;
 		c->hits++;
 		*why = known->why;
 		return known;
 	}
-	if (known) {
-		c->replaced++;
-		forget(c, key);
-	}
+	err = read_id(py, key.a, &id);
 	*why = err == -ESRCH ? MT_PY_PROCESS_GONE : MT_PY_CODE_GONE;
-	if (gone)
+	if (err || !is_frames(py, key))
 		return NULL;
 	*why = MT_PY_NOT_CODE;
 	return is_code(py, key.a, &id) ? learn(py, key, &id, why) : NULL;
@@ -356,7 +344,6 @@ struct python_counts python__counts(const struct python *py)
 		return (struct python_counts){ .why = none };
 	return (struct python_counts){ .hits = c->hits,
 				       .reads = c->reads,
-				       .replaced = c->replaced,
 				       .evicted = c->evicted,
 				       .codes = c->by_place.n,
 				       .bytes = c->bytes,
@@ -379,6 +366,7 @@ const char *python__reason(unsigned int why)
 		[MT_PY_UNREADABLE] = "page not there",
 		[MT_PY_TOO_DEEP] = "too deep",
 		[MT_PY_CODE_GONE] = "code object gone",
+		[MT_PY_UNCHECKED] = "code object not read at the call",
 		[MT_PY_NOT_CODE] = "not a code object",
 		[MT_PY_BAD_CODE] = "code object not understood",
 		[MT_PY_PROCESS_GONE] = "process gone",

@@ -39,6 +39,21 @@ static const struct release releases[] = {
 	  0,  0,  68, 48,  52,	112, 120, 128, 136, 192, 40, 56, PY_LINES_657 },
 };
 
+/*
+ * co_version behind co_firstlineno: of five int more (Include/cpython/code.h, 3.12 to 3.15;
+ * no description has it). Each code object has its own.
+ */
+#define CODE_VERSION 24
+
+/* gilstate.tstate_current in _PyRuntime, behind a mutex of the C library. */
+static uint16_t current_of(unsigned int minor, int machine)
+{
+	static const uint16_t x86[] = { 1368, 568, 568, 576 };
+	uint16_t at = x86[minor - 8];
+
+	return machine == EM_X86_64 ? at : at + 16;
+}
+
 int py_layout__table(unsigned int minor, int machine, struct py_layout *l)
 {
 	const struct release *r = NULL;
@@ -79,6 +94,8 @@ int py_layout__table(unsigned int minor, int machine, struct py_layout *l)
 		.code_qualname = r->qualname,
 		.code_table = r->table,
 		.code_start = r->start,
+		.code_version = minor >= 12 ? r->first + CODE_VERSION : NO,
+		.current = minor < 12 ? current_of(minor, machine) : NO,
 		.code_tlbc = 0,
 		.ob_type = 8,
 		.tp_name = 24,
@@ -183,6 +200,8 @@ int py_layout__described(const uint8_t *p, size_t n, struct py_layout *l)
 	if (ok && l->free_threaded && d->frame_tlbc)
 		ok = take(p, d->frame_tlbc, &l->frame_tlbc) && take(p, d->tlbc, &l->code_tlbc);
 	l->code_flags = NO;
+	l->code_version = l->code_first + CODE_VERSION;
+	l->current = NO;
 	l->str_hash = l->str_length + 8;
 	/* PyCompactUnicodeObject: the length of its UTF-8 and a pointer to it. */
 	l->str_compact = l->str_ascii + 16;
@@ -221,10 +240,13 @@ bool py_layout__offsets(const struct py_layout *l, uint64_t runtime, struct mt_p
 	span_add(&code, l->code_first, 4);
 	span_add(&code, l->code_name, 8);
 	span_add(&code, l->code_table, 8);
+	span_add(&code, l->code_file, 8);
+	span_add(&code, l->code_version, 4);
 	/* Then members are as aligned in the copy as they are there. */
 	frame.lo &= ~7u;
 	code.lo &= ~7u;
-	if (frame.hi - frame.lo > 255 || code.hi - code.lo > 255 || frame.lo > 255 || code.lo > 255)
+	if (frame.hi - frame.lo > 255 || code.hi - code.lo > 255 || frame.lo > 255 ||
+	    code.lo > 255 || l->str_compact > 255)
 		return false;
 	*o = (struct mt_py_offsets){
 		.why = MT_PY_UNVERIFIED,
@@ -232,6 +254,7 @@ bool py_layout__offsets(const struct py_layout *l, uint64_t runtime, struct mt_p
 		.shim = l->shim,
 		.tag = l->tag,
 		.interp_head = runtime + l->interp_head,
+		.current = l->current == NO ? 0 : runtime + l->current,
 		.interp_next = l->interp_next,
 		.threads_head = l->threads_head,
 		.thread_next = l->thread_next,
@@ -257,6 +280,11 @@ bool py_layout__offsets(const struct py_layout *l, uint64_t runtime, struct mt_p
 		.code_first = from(&code, l->code_first),
 		.code_name = from(&code, l->code_name),
 		.code_table = from(&code, l->code_table),
+		.code_file = from(&code, l->code_file),
+		.code_version = from(&code, l->code_version),
+		.str_length = (uint8_t)l->str_length,
+		.str_ascii = (uint8_t)l->str_ascii,
+		.str_compact = (uint8_t)l->str_compact,
 		.lasti = l->lasti,
 		.lasti_shift = l->lasti_shift,
 		.code_start = l->code_start,

@@ -47,6 +47,7 @@ struct py_layout {
 	bool free_threaded;
 	bool described; /* by the interpreter itself, else by the table */
 	uint16_t interp_head; /* in _PyRuntime */
+	uint16_t current; /* in _PyRuntime: the state that holds the lock (to 3.11) */
 	uint16_t interp_next, threads_head;
 	uint16_t thread_next, thread_id, native_id, frame, cframe, cframe_frame;
 	uint16_t frame_code, frame_prev, frame_instr, frame_owner, frame_tlbc, frame_entry;
@@ -54,7 +55,7 @@ struct py_layout {
 	uint8_t tag;
 	uint8_t lasti, lasti_shift;
 	uint16_t code_first, code_argcount, code_flags, code_file, code_name, code_qualname;
-	uint16_t code_table, code_start, code_tlbc;
+	uint16_t code_table, code_start, code_tlbc, code_version;
 	uint16_t ob_type, tp_name;
 	uint16_t str_state, str_length, str_hash, str_ascii, str_compact;
 	uint16_t bytes_size, bytes_data;
@@ -159,6 +160,9 @@ void py_walk__memory(const struct py_mem *m, const struct mt_py_offsets *o, uint
 		     uint32_t tid, uint32_t max, struct mt_py_stack *out);
 void py_walk__state(const struct py_mem *m, const struct mt_py_offsets *o, uint64_t state,
 		    uint32_t max, struct mt_py_stack *out);
+/* Is the code object that is there now the one that a walker took this check of? */
+bool py_walk__is_checked(const struct py_mem *m, const struct mt_py_offsets *o, uint64_t code,
+			 uint32_t check);
 
 /* ---- the file of an interpreter (pyelf.c) ---- */
 

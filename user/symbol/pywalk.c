@@ -10,24 +10,34 @@
 void py_walk__memory(const struct py_mem *m, const struct mt_py_offsets *o, uint64_t tp,
 		     uint32_t tid, uint32_t max, struct mt_py_stack *out)
 {
-	py_walk(m, o, tp, tid, max, out);
+	py_walk(m, o, tp, tid, max, out, NULL);
 }
 
 void py_walk__state(const struct py_mem *m, const struct mt_py_offsets *o, uint64_t state,
 		    uint32_t max, struct mt_py_stack *s)
 {
-	__u64 frame;
+	struct py_way w = { .mem = m, .o = o, .s = s, .max = max };
 
 	s->n = 0;
 	s->begins = 0;
 	s->next = 0;
 	s->thread = state;
 	s->why = MT_PY_UNREADABLE;
-	if (py_u64(m, state + o->frame, &frame))
-		return;
-	if (o->cframe && frame && py_u64(m, frame + o->cframe_frame, &frame))
-		return;
-	py_frames(m, o, frame, max, s);
+	if (!py_top_frame(m, o, state, &s->next))
+		py_frames(&w);
+}
+
+bool py_walk__is_checked(const struct py_mem *m, const struct mt_py_offsets *o, uint64_t code,
+			 uint32_t check)
+{
+	struct mt_py_stack s;
+	int by;
+
+	/* A str that had no hash then may have one now. */
+	for (by = 0; by <= (PY_NAME_BY_TEXT | PY_FILE_BY_TEXT); by++)
+		if (py_check(m, o, &s, NULL, code, by) == check)
+			return true;
+	return false;
 }
 
 ssize_t py_threads__read(const struct py_mem *m, const struct mt_py_offsets *o,

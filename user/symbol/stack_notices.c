@@ -385,7 +385,7 @@ void stack_notices__read(struct stacks *s, struct notice *n)
 	p.map.start = n->start;
 	p.map.end = n->end;
 	if (fd >= 0) {
-		unwind_store__place(s->unwind, fd, &m, &p.map);
+		unwind_store__place(s->unwind, n->pid, fd, &m, &p.map);
 		close(fd);
 	}
 	pthread_mutex_lock(&s->lock);

@@ -90,29 +90,51 @@ static void each_owner(void *ctx, void (*fn)(void *to, const struct mt_uw_proc *
 	s->maps_sink.owners(s->maps_sink.ctx, fn, to);
 }
 
+/* With the lock held. NULL: no memory. */
+static struct sfile *file_place(struct stacks *s, uint32_t no)
+{
+	if (no > s->cap_files) {
+		uint32_t cap = no + 256;
+		void *more = realloc(s->files, cap * sizeof(*s->files));
+
+		if (!more)
+			return NULL;
+		s->files = more;
+		s->cap_files = cap;
+	}
+	while (s->n_files < no)
+		s->files[s->n_files++] = (struct sfile){ .fd = -1 };
+	return &s->files[no - 1];
+}
+
 static void on_file(void *ctx, uint32_t no, int fd, const char *path)
 {
 	struct stacks *s = ctx;
 	struct sfile *f;
 
 	pthread_mutex_lock(&s->lock);
-	if (no > s->cap_files) {
-		uint32_t cap = no + 256;
-		void *more = realloc(s->files, cap * sizeof(*s->files));
-
-		if (!more)
-			goto out;
-		s->files = more;
-		s->cap_files = cap;
+	f = file_place(s, no);
+	if (f) {
+		f->path = strdup(path);
+		f->fd = dup(fd);
+		f->pid = s->reading;
+		f->has_low = copy_space__low(fd, &f->low);
 	}
-	while (s->n_files < no)
-		s->files[s->n_files++] = (struct sfile){ .fd = -1 };
-	f = &s->files[no - 1];
-	f->path = strdup(path);
-	f->fd = dup(fd);
-	f->pid = s->reading;
-	f->has_low = copy_space__low(fd, &f->low);
-out:
+	pthread_mutex_unlock(&s->lock);
+}
+
+static void on_twin(void *ctx, uint32_t no, uint32_t of)
+{
+	struct stacks *s = ctx;
+	struct sfile *f;
+
+	pthread_mutex_lock(&s->lock);
+	f = file_place(s, no);
+	if (f && of <= s->n_files) {
+		*f = s->files[of - 1];
+		f->path = f->path ? strdup(f->path) : NULL;
+		f->fd = f->fd < 0 ? -1 : dup(f->fd);
+	}
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -265,6 +287,7 @@ int stacks__new(const struct stacks_opts *o, struct stacks **out)
 				    .maps = put_maps,
 				    .proc = put_proc,
 				    .file = on_file,
+				    .twin = on_twin,
 				    .look = on_look,
 				    .has = has_proc,
 				    .owners = each_owner };

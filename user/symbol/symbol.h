@@ -81,6 +81,8 @@ struct unwind_sink {
 	/* A file that is met for the first time, NULL: not wanted. The descriptor stays the
 	 * store's. */
 	void (*file)(void *ctx, uint32_t no, int fd, const char *path);
+	/* One number more of a file, for another place in the same process, NULL: not wanted. */
+	void (*twin)(void *ctx, uint32_t no, uint32_t of);
 	/* The mappings of a process are read from now on, NULL: not wanted. */
 	void (*look)(void *ctx, pid_t pid);
 	/* Do the programs still have these mappings of a process there, NULL: they have. Then they
@@ -422,7 +424,7 @@ void python__cell(struct python *py, const struct mt_py_stack *s, uint32_t depth
 
 /* What the code objects of a process took, and how often a name could not be had. */
 struct python_counts {
-	uint64_t hits, reads, replaced, evicted; /* replaced: another code at the same address */
+	uint64_t hits, reads, evicted;
 	size_t codes, bytes;
 	const uint64_t *why; /* frames without a name, by enum mt_py_why */
 };

@@ -17,7 +17,7 @@
 #include "base/base.h"
 #include "symbol/symbol.h"
 
-#define MAGIC 0x3157556d /* "mUW1": the 1 is the version of format and of what rules mean */
+#define MAGIC 0x3257556d /* "mUW2": the 2 is the version of format and of what rules mean */
 #define MAX_CACHED (1UL << 30)
 
 struct cache_head {

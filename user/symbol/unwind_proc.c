@@ -181,13 +181,18 @@ static void fill(struct mt_uw_map *to, const struct ufile *f, const struct mappi
 	to->pages = f->n_pages;
 }
 
-void unwind_store__place(struct unwind_store *s, int fd, const struct mapping *m,
+void unwind_store__place(struct unwind_store *s, pid_t pid, int fd, const struct mapping *m,
 			 struct mt_uw_map *to)
 {
 	struct ufile *f = unwind_store__file(s, fd, m->path);
+	const uint64_t *v = hmap__get(&s->by_pid, (struct hkey){ (uint64_t)pid, 0 });
+	const struct uproc *p = v ? (const struct uproc *)(uintptr_t)*v : NULL;
 
-	if (f)
-		fill(to, f, m);
+	if (!f)
+		return;
+	fill(to, f, m);
+	if (p && p->copy)
+		to->file = unwind_twins__number(s, p->copy, p->maps.n, f->no, to->bias);
 }
 
 static int on_mapping(void *ctx, const struct mapping *m)
@@ -290,6 +295,9 @@ static int show(struct reading *r)
 
 	if (!p)
 		return -ENOMEM;
+	err = unwind_twins__assign(s, p->copy, p->copy ? p->maps.n : 0, r->maps, r->n);
+	if (err)
+		return err;
 	if (is_shown(r, p))
 		return 0;
 	unwind_store__settle(s);

@@ -245,7 +245,7 @@ bool unwind_store__may_build(struct unwind_store *s, struct ufile *f, uint64_t *
 	return false;
 }
 
-static struct ufile *add_file(struct unwind_store *s, const char *path)
+struct ufile *unwind_store__add(struct unwind_store *s, const char *path)
 {
 	struct ufile *f = NULL;
 
@@ -319,7 +319,7 @@ struct ufile *unwind_store__file(struct unwind_store *s, int fd, const char *pat
 	if (!v)
 		return NULL;
 	if (fresh) {
-		f = add_file(s, path);
+		f = unwind_store__add(s, path);
 		if (!f) {
 			hmap__del(&s->by_file, k, NULL);
 			return NULL;

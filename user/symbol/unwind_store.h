@@ -21,6 +21,9 @@ struct ufile {
 	char *path;
 	uint32_t no; /* from 1 on */
 	uint64_t dev, ino; /* of the vdso: 0 */
+	uint32_t base; /* this is but a number: the file is that one (unwind_twins.c); 0: it is not
+			*/
+	uint32_t twin; /* the number of one place more in the same process; 0: none yet */
 	struct elf_code code[MAX_CODE]; /* where its code is mapped from */
 	uint32_t n_code; /* 0: no ELF file */
 	uint8_t id[BUILD_ID_MAX];
@@ -122,8 +125,22 @@ uint64_t unwind_room__make(struct unwind_store *s, struct room need);
 /* Take the table of a file away. */
 void unwind_store__take_away(struct unwind_store *s, struct ufile *f);
 /* A mapping of a file, as the programs have it; its start and end are there. */
-void unwind_store__place(struct unwind_store *s, int fd, const struct mapping *m,
+void unwind_store__place(struct unwind_store *s, pid_t pid, int fd, const struct mapping *m,
 			 struct mt_uw_map *to);
+/* A number more. NULL: there is none, or no memory. */
+struct ufile *unwind_store__add(struct unwind_store *s, const char *path);
+
+/* ---- files that are mapped at several places of a process (unwind_twins.c) ---- */
+
+/* The number of a file at one place, beside the mappings that have theirs. */
+uint32_t unwind_twins__number(struct unwind_store *s, const struct mt_uw_map *v, uint32_t n,
+			      uint32_t file, uint64_t bias);
+/*
+ * Number what was read, sorted by address: a place that was there before has its number again.
+ * 0 or -ENOMEM.
+ */
+int unwind_twins__assign(struct unwind_store *s, const struct mt_uw_map *old, uint32_t n_old,
+			 struct mt_uw_map *v, uint32_t n);
 void unwind_store__free_procs(struct unwind_store *s);
 
 #endif
