@@ -249,7 +249,14 @@ static __noinline int op__begin(struct pt_regs *ctx, struct probe *p, __u32 no)
 		stat_inc(p, nested);
 		return 0;
 	}
-	return op__open(p, no) != 0;
+	return 1;
+}
+
+static __noinline int op__guard(struct pt_regs *ctx, struct probe *p, __u32 no)
+{
+	const struct mt_op *op = bpf_map_lookup_elem(&ops, &no);
+
+	return op && op__open(ctx, p, op, no);
 }
 
 static __noinline int op__tell(struct probe *p, __u32 no)
@@ -279,7 +286,7 @@ static __always_inline int op__enter(struct pt_regs *ctx, const __u32 steps)
 	__u32 no;
 
 	no = op__start(ctx, &p);
-	if (!no || !op__begin(ctx, &p, no))
+	if (!no || !op__begin(ctx, &p, no) || !op__guard(ctx, &p, no))
 		return 0;
 	if (!(p.site->flags & MT_SITE_NO_OPS))
 		op__tell(&p, no);
