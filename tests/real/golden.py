@@ -157,10 +157,10 @@ def events_of(path, pids, without=()):
     return out + kernels
 
 
-def compare_traces(case, ours, folder, kernels=True, without=()):
+def compare_traces(case, ours, folder, kernels=True, without=(), edit=None):
     """{file: what differs}; ours: {'npu0': path, ...}; not kernels: these are the simulated CANN's, too.
 
-    without: names of events that differ on purpose."""
+    without: names of events that differ on purpose; edit: of the vendor's events."""
     differs = {}
     theirs = {re.match(r'[a-z]+\d*', os.path.basename(p))[0] for p in glob.glob(os.path.join(DATA, case, '*_trace_*.json*'))}
     theirs -= {'python'}
@@ -169,6 +169,8 @@ def compare_traces(case, ours, folder, kernels=True, without=()):
     for name in theirs & set(ours):
         a = events_of(ours[name], Numbers(), without)
         b = events_of(vendor_file(case, name + '_trace_*.json*', folder), Numbers(), without)
+        if edit:
+            b = edit(b)
         if not kernels:
             a, b = ([e for e in x if e[1] != 'kernel'] for x in (a, b))
         if a != b:

@@ -197,9 +197,6 @@ static void tell_untraced(const struct msleaks_opts *o)
 	    (!(o->level & LEVEL_OP) || ~o->events & (EVENTS_LAUNCH | EVENTS_ACCESS)))
 		pr_warn("--analysis inefficient: judged by operators and accesses: without --level "
 			"0 and --events launch,access little will be found");
-	if (o->analysis & MSLEAKS_OOM)
-		pr_warn("--analysis oom: no SNAPSHOT rows: torch_npu's own numbers are not asked "
-			"for");
 }
 
 static int compare(const struct msleaks_opts *o)

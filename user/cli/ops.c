@@ -79,7 +79,8 @@ int ops__prepare(struct session *s, struct prober_opts *pr)
 	}
 	pr->classes |= CLASS_OPS;
 	pr->ops = o->ops.regex;
-	pr->op_rows = starts(o);
+	/* An access has the stack of its operator's start. */
+	pr->op_rows = starts(o) || o->stacks.python;
 	pr->access = accesses(o);
 	/* V-seed has none of lists. */
 	pr->lists = !o->vendor || o->newer;

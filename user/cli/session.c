@@ -13,6 +13,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "analyze/waste.h"
 #include "cli/host.h"
 #include "cli/later.h"
 #include "cli/owners.h"
@@ -26,8 +27,10 @@
 static void on_row(void *ctx, const struct row *r)
 {
 	struct session *s = ctx;
-	int err = out__row(s->out, r);
+	int err;
 
+	waste__row(s, r); /* a FREE row writes those of its block */
+	err = out__row(s->out, r);
 	owners__row(s, r);
 	if (err && !s->write_err) {
 		s->write_err = err;
@@ -57,6 +60,7 @@ static void on_ended(void *ctx, uint32_t tgid)
 {
 	struct session *s = ctx;
 
+	waste__ended(s, tgid);
 	out__process_end(s->out, tgid);
 }
 
@@ -178,6 +182,8 @@ static int setup(struct session *s)
 		err = callstack__open(s);
 	if (!err)
 		err = owners__open(s);
+	if (!err)
+		err = waste__open(s);
 	if (err)
 		return err;
 	pr.stacks = s->stacks != NULL;
@@ -504,6 +510,7 @@ int session__run(struct session *s)
 	host__free(s);
 	stacks__free(s->stacks);
 	owners__free(s);
+	inefficient__free(s->waste);
 	drain__free(s->drain);
 	prober__free(s->prober);
 	progs__free(s->progs);

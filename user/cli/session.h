@@ -173,6 +173,7 @@ struct session {
 	uint64_t stacks_bad; /* records that were none */
 
 	struct host *host; /* host.c; NULL: malloc and free are not recorded */
+	struct inefficient *waste; /* waste.c; NULL: rows get no marks */
 	struct owners *owners; /* owners.c; NULL: they are not read */
 	struct control *control; /* control.c; NULL: nobody can ask */
 	uint64_t labels_lost; /* of blocks whose rows were written, or that take no more */
@@ -337,6 +338,14 @@ void asked__config(void *ctx, uint32_t tgid, const char *text, size_t len,
 /* While nothing is collected probes may do less; at once no longer. */
 void asked__tick(struct session *s);
 void asked__resume(struct session *s);
+
+/* waste.c: blocks that hold memory for nothing, in their rows. */
+/* If it is asked for. 0 or -ENOMEM. */
+int waste__open(struct session *s);
+/* A row, before it is written. */
+void waste__row(struct session *s, const struct row *r);
+/* A process has ended, after its last row, and before those of its open blocks are written. */
+void waste__ended(struct session *s, uint32_t pid);
 
 /* status.c */
 void status__draw(struct session *s);

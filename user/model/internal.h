@@ -60,6 +60,18 @@ void collect__forked(const struct model *m, struct process *p, uint32_t parent);
 void collect__event(struct model *m, struct process *p, const struct event *e);
 /* Is it a row that there is while paused? */
 bool collect__passes(const struct model *m, const struct row *r);
+/*
+ * shadow.c, V-now: a FREE that has no row while nothing is collected; collecting begins, before its
+ * own row; the process has ended.
+ */
+void shadow__gone(struct model *m, struct process *p, const struct row *r);
+void shadow__start(struct model *m, struct process *p, uint64_t time);
+void shadow__end(struct model *m, struct process *p, uint64_t time);
+/* A block whose FREE was missed: another one has its address now. */
+void shadow__replaced(struct model *m, struct process *p, enum layer l, const struct block *b,
+		      uint64_t time);
+/* "normal", "huge", "giant" */
+const char *model__page(uint32_t page);
 /* The labels of its thread go to the owner of a MALLOC row. */
 void collect__own(struct model *m, const struct process *p, struct row *r);
 /* MALLOC, FREE and their pools. */

@@ -55,7 +55,7 @@ static const char *owner_of(uint32_t module)
 	return module < MT_ARRAY_SIZE(modules) ? modules[module] : "CANN@UNKNOWN";
 }
 
-static const char *page_text(uint32_t page)
+const char *model__page(uint32_t page)
 {
 	static const char *const names[] = { "normal", "huge", "giant" };
 
@@ -95,6 +95,7 @@ static struct block *block__new(struct model *m, struct process *p, enum layer l
 		/* Its FREE was missed. The new block takes its place. */
 		m->counts.residual++;
 		no = (uint32_t)*v;
+		shadow__replaced(m, p, l, &m->blocks[no], model__real(m, e->time));
 		sum = pool__summed(p, l, m->blocks[no].device);
 		if (sum)
 			pool__change(sum, -m->blocks[no].size, e->time);
@@ -230,6 +231,7 @@ bool model__malloc_row(struct model *m, struct process *p, const struct event *e
 	b->device = device;
 	b->phys = e->device;
 	b->refs = e->refs;
+	b->page = (uint8_t)MT_MIN(e->page, UINT8_MAX);
 	r->allocation_id = b->allocation_id;
 	r->block = (uint32_t)(b - m->blocks);
 	r->size = e->size;
@@ -278,7 +280,8 @@ static void on_hal_alloc(struct model *m, struct process *p, const struct event 
 	if (l == LAYER_HANDLE)
 		ms__physical(p, dev, e->size);
 	r.owner = owner_of(e->module);
-	r.page_type = page_text(e->page);
+	m->blocks[r.block].owner = r.owner;
+	r.page_type = model__page(e->page);
 	r.alloc_type = e->flags & EVF_CREATE ? "create" : "alloc";
 	if (m->opts.vendor) {
 		r.attrs |= (m->opts.owners ? ATTR_OWNER : 0) | (m->opts.newer ? ATTR_PAGE : 0);

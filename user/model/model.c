@@ -80,6 +80,8 @@ bool model__emit(struct model *m, struct process *p, struct row *r, bool is_even
 		/* The vendor numbers marks before it looks whether they are wanted. */
 		if (m->opts.vendor && r->event == ROW_MSTX && !p->paused)
 			p->next_id++;
+		if (p->paused)
+			shadow__gone(m, p, r);
 		if (first)
 			vendor__announce(m, p, r);
 		return false;
@@ -93,7 +95,8 @@ bool model__emit(struct model *m, struct process *p, struct row *r, bool is_even
 		r->stack_py = m->refs->py;
 		r->start = p->start;
 	}
-	collect__own(m, p, r);
+	if (!(r->attrs & ATTR_SHADOW))
+		collect__own(m, p, r);
 	r->id = ++p->next_id - (m->opts.vendor && m->opts.newer); /* there from 0 */
 	r->pid = p->tgid;
 	r->kernel_index = p->kernel_index;
@@ -351,6 +354,7 @@ static void on_exit_process(struct model *m, struct process *p, uint64_t time)
 	p->ended = true;
 	ms__finish(m, p);
 	end_row(m, p, time);
+	shadow__end(m, p, model__real(m, time));
 	model__drop_blocks(m, p);
 	process__end(p);
 	process__no_sums(p);
@@ -500,6 +504,7 @@ void model__stop(struct model *m, uint64_t time)
 		p->ended = true;
 		ms__finish(m, p);
 		end_row(m, p, time);
+		shadow__end(m, p, model__real(m, time));
 	}
 }
 

@@ -84,6 +84,9 @@ enum row_type {
 /* reason:<text>,probe:<text>,count:<n or N/A>,first:<ns>,last:<ns or
  * N/A>[,cpu:<n>][,library:<path>] */
 #define ATTR_LOST 0x00080u
+/* shadow:true, behind total and used: made up for what was not seen, as V-now does (shadow.c) */
+#define ATTR_SHADOW 0x1000000u
+#define ATTR_WASTE 0x800000u /* inefficient_type:<text>, between owner and page_type */
 #define ATTR_ACCESS 0x20000u /* type:<pool>,dtype:<text>[,format:<text>],shape:<text> */
 /* Additions of `record`, always behind the vendor's: */
 #define ATTR_ACTIVE 0x00100u /* active:<n> */
@@ -99,8 +102,8 @@ enum row_type {
 #define ATTR_LISTED 0x100000u
 #define ATTR_SNAPSHOT 0x200000u /* as in struct snapshot */
 /* path:<text>[,workspace_ptr:0x<hex> or 0,workspace_size:<n>]: of ATB */
-#define ATTR_PATH 0x800000u
-#define ATTR_WORKSPACE 0x1000000u
+#define ATTR_PATH 0x2000000u
+#define ATTR_WORKSPACE 0x4000000u
 #define ATTR_FREE_TOTAL 0x400000u /* free:<n>,total:<n>: V-now's START_TRACE */
 
 /* lost_count and lost_last that nobody can tell. */
@@ -126,6 +129,7 @@ struct row {
 	int64_t size; /* negative: unknown (preattach FREE of HAL) */
 	uint64_t total, used, active;
 	const char *owner, *page_type, *alloc_type;
+	const char *waste; /* "early_allocation,late_deallocation": set when its block ends */
 	const char *note;
 	int64_t stream_id; /* -1 = unknown */
 	uint64_t stream;

@@ -123,6 +123,7 @@ void process__end(struct process *p)
 	hmap__free(&p->threads);
 	hmap__free(&p->streams);
 	hmap__free(&p->stream_devices);
+	hmap__free(&p->open_ops);
 	free(p->labels);
 	p->labels = NULL;
 	p->n_labels = 0;
@@ -149,6 +150,7 @@ void process__free(struct process *p)
 	free(p->ws_uses.v);
 	free(p->pta_live.v);
 	hmap__free(&p->strays);
+	free(p->gone);
 	free(p);
 }
 
@@ -177,7 +179,7 @@ void process__forget(struct process *p)
 {
 	process__end(p);
 	process__no_sums(p);
-	p->n_ms_pools = 0;
+	p->n_ms_pools = p->n_gone = 0;
 }
 
 static uint64_t pack(struct thread t)

@@ -37,6 +37,7 @@ struct block {
 	bool live;
 	uint8_t object; /* 1 + what its tensor was found to be, 0: not found (owned.c) */
 	bool paused; /* its MALLOC had no row */
+	uint8_t page; /* of the driver's: normal, huge, giant */
 	uint32_t window; /* of its process, in which it was made */
 };
 
@@ -94,6 +95,14 @@ struct pools {
 struct addrs {
 	uint64_t *v;
 	size_t n, cap;
+};
+
+/* A block that went while nothing was collected; its MALLOC has a row (shadow.c). */
+struct gone {
+	uint64_t ptr, allocation_id;
+	int64_t size;
+	int32_t device;
+	uint8_t type; /* enum row_type */
 };
 
 /* A workspace that an operator uses, and the thread that runs the operator. */
@@ -157,11 +166,14 @@ struct process {
 	struct event *ms_pieces; /* frees that are of a block or of a rest of one: mindspore.c */
 	size_t n_ms_pieces, cap_ms_pieces;
 	size_t n_live; /* blocks in the table of the model */
+	struct gone *gone;
+	size_t n_gone, cap_gone;
 	uint64_t oom_time; /* of the last lists of blocks, 0: none */
 	struct uses ws_uses; /* where uses are reported (2.7.1), in the order of their begin */
 	/* Of those the caching allocator's, where frees name merged blocks or accesses are wanted.
 	 */
 	struct addrs pta_live;
+	struct hmap open_ops; /* (thread, operator) -> its Python stack */
 	struct hmap strays; /* address of an access in no block -> its allocation_id */
 	struct atb *runs; /* of ATB, NULL: none yet (atb.c) */
 };

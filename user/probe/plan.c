@@ -35,6 +35,7 @@ static bool has_stacks(unsigned int fn)
 	case MT_FN_ATB_POOL:
 	case MT_FN_HOST_ALLOC:
 	case MT_FN_HOST_FREE:
+	case MT_FN_ATEN_START: /* of Python */
 		return true;
 	default:
 		return false;
