@@ -263,6 +263,27 @@ class Ctl(BasicTest):
         self.assertEqual([x for x in report if 'Mark' not in x][:5], [])
         self.assertEqual(C.accounting(result.rows, result.summary), [])
 
+    def test_many_lines_at_once(self):
+        """More requests than memtap takes at a time, all in one write; the answers are there, also when
+        the client has closed its end for writing."""
+        job, rec = self.recorded()
+        job.go()
+        for lines in (['status'] * 100, ['flush'], ['status'] * 40 + ['snapshot', 'flush']):
+            with socket.socket(socket.AF_UNIX) as s:
+                s.connect(f'{RUN}/{rec.pid}.sock')
+                s.settimeout(20)
+                s.sendall(''.join(line + '\n' for line in lines).encode())
+                s.shutdown(socket.SHUT_WR)
+                got = b''
+                while True:
+                    part = s.recv(1 << 16)
+                    got += part
+                    if not part:
+                        break
+            answers = [json.loads(line) for line in got.splitlines()]
+            self.assertEqual([a['ok'] for a in answers], [True] * len(lines), answers[-1:])
+        self.assertEqual(self.ended(job, rec).rc, 0)
+
     def ctl_until(self, pid):
         """An answer within seconds: places of silent clients become free."""
         end = time.monotonic() + 20
