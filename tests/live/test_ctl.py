@@ -163,6 +163,38 @@ class Ctl(BasicTest):
         rec.signal(signal.SIGKILL)
         rec.wait()
         self.assertIn('no memtap that records', self.refused(rec.pid, 'start'))
+        left = f'{RUN}/{rec.pid}.sock'
+        self.assertTrue(os.path.exists(left))
+        # The next one sweeps it away, and leaves what somebody listens to.
+        with socket.socket(socket.AF_UNIX) as s:
+            used = f'{RUN}/{(1 << 22) - 1}.sock'
+            s.bind(used)
+            s.listen()
+            other = self.record('-p', job.pid)
+            self.assertEqual([os.path.exists(p) for p in (left, used)], [False, True])
+            os.unlink(used)
+        self.ctl(other.pid, 'status')
+        self.ended(job, other)
+
+    def test_number_in_use(self):
+        """A dead socket of its own number is replaced; one that somebody listens to is not taken away."""
+        code = ('import os, socket, sys\n'
+                'os.makedirs("/run/memtap", 0o700, exist_ok=True)\n'
+                's = socket.socket(socket.AF_UNIX)\n'
+                's.bind("/run/memtap/%d.sock" % os.getpid())\n'
+                'if sys.argv[1] == "listen":\n'
+                '    s.listen(); s.set_inheritable(True)\n'
+                'os.execvp(sys.argv[2], sys.argv[2:])\n')
+        job = self.job('--seconds', LONG, '--rate', 1500)
+        rec = self.record('-p', job.pid, prefix=('python3', '-c', code, 'dead'))
+        self.assertEqual(self.ctl(rec.pid, 'status')['processes'], 1)
+        self.assertNotIn('no socket', rec.stderr())
+        rec.stop()
+        self.assertFalse(os.path.exists(f'{RUN}/{rec.pid}.sock'))
+        rec = self.record('-p', job.pid, prefix=('python3', '-c', code, 'listen'))
+        self.assertIn('another container has our number', rec.stderr())
+        rec.stop()
+        self.assertTrue(os.path.exists(f'{RUN}/{rec.pid}.sock'))
         os.unlink(f'{RUN}/{rec.pid}.sock')
         self.stop(job)
 

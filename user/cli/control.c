@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "cli/scan.h"
@@ -394,29 +392,6 @@ void control__tick(struct session *s)
 
 /* ---- the socket ---- */
 
-/* By a path that leads through the open folder: what it is called may change. */
-static int listen_in(struct control *k)
-{
-	struct sockaddr_un sa = { .sun_family = AF_UNIX };
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), err = 0;
-	mode_t mask;
-
-	if (fd < 0)
-		return -errno;
-	snprintf(sa.sun_path, sizeof(sa.sun_path), "/proc/self/fd/%d/%s", k->dir, k->name);
-	unlinkat(k->dir, k->name, 0); /* of a recorder that was killed, and had our number */
-	mask = umask(0177);
-	if (bind(fd, (struct sockaddr *)&sa, sizeof(sa)) || listen(fd, MAX_CLIENTS))
-		err = -errno;
-	umask(mask);
-	if (err) {
-		close(fd);
-		return err;
-	}
-	k->listener = fd;
-	return 0;
-}
-
 static int open_socket(struct control *k, char path[PATH_MAX])
 {
 	int err = -ENOENT;
@@ -426,12 +401,20 @@ static int open_socket(struct control *k, char path[PATH_MAX])
 		if (!control_dir__path(i, geteuid(), path))
 			continue;
 		k->dir = control_dir__open(path, true);
-		err = k->dir < 0 ? k->dir : listen_in(k);
-		if (!err)
+		err = k->dir;
+		if (k->dir >= 0) {
+			control_dir__sweep(k->dir);
+			k->listener = control_dir__listen(k->dir, k->name, MAX_CLIENTS);
+			err = k->listener;
+		}
+		if (err >= 0)
 			return 0;
 		if (k->dir >= 0)
 			close(k->dir);
 		k->dir = -1;
+		/* In another folder nobody would find it behind that one. */
+		if (err == -EADDRINUSE)
+			break;
 	}
 	return err;
 }
@@ -455,7 +438,9 @@ void control__open(struct session *s)
 	if (err) {
 		pr_warn("no socket for memtap ctl: %s: %s; the recording cannot be controlled from "
 			"outside%s",
-			err == -ENOMEM ? "memory" : path, strerror(-err),
+			err == -ENOMEM ? "memory" : path,
+			err == -EADDRINUSE ? "a recorder of another container has our number there"
+					   : strerror(-err),
 			s->opts.paused ? ", only by the program itself" : "");
 		if (k)
 			free(k->waiting);

@@ -9,8 +9,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/time.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -48,19 +46,13 @@ static void help(FILE *f)
 /* Connected to the socket of this recorder in a folder, or -errno. */
 static int connect_in(int dir, const char *name)
 {
-	const struct timeval limit = { .tv_sec = ANSWER_MS / 1000 };
-	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	int fd = control_dir__connect(dir, name, ANSWER_MS), err = 0;
 	struct ucred peer;
 	socklen_t n = sizeof(peer);
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), err = 0;
 
 	if (fd < 0)
-		return -errno;
-	/* Also the connect() waits, for one that is stopped. */
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-	snprintf(sa.sun_path, sizeof(sa.sun_path), "/proc/self/fd/%d/%s", dir, name);
-	if (connect(fd, (struct sockaddr *)&sa, sizeof(sa)) ||
-	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n))
+		return fd;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n))
 		err = -errno;
 	else if (peer.uid != 0 && peer.uid != geteuid() && geteuid() != 0)
 		err = -EPERM;
@@ -154,11 +146,11 @@ struct found {
 static void try_socket(int dir, const char *name, pid_t target, struct found *f)
 {
 	char line[64], answer[CONTROL_LINE];
-	long pid = strtol(name, NULL, 10);
+	pid_t pid = control_dir__pid(name);
 	cJSON *obj;
 	int fd;
 
-	if (pid <= 0 || pid > 1 << 22)
+	if (!pid)
 		return;
 	fd = connect_in(dir, name);
 	if (fd < 0)
@@ -167,7 +159,7 @@ static void try_socket(int dir, const char *name, pid_t target, struct found *f)
 	obj = ask(fd, line, answer) ? NULL : cJSON_Parse(answer);
 	if (cJSON_IsTrue(cJSON_GetObjectItem(obj, "ok"))) {
 		if (f->n < MT_ARRAY_SIZE(f->pids))
-			f->pids[f->n] = (pid_t)pid;
+			f->pids[f->n] = pid;
 		if (f->n++)
 			close(fd);
 		else
@@ -198,8 +190,7 @@ static void find_tracer(pid_t target, struct found *f)
 			continue;
 		}
 		while ((e = readdir(d)) && n++ < MAX_RECORDERS)
-			if (strlen(e->d_name) < 32)
-				try_socket(dirfd(d), e->d_name, target, f);
+			try_socket(dirfd(d), e->d_name, target, f);
 		closedir(d);
 	}
 }
