@@ -115,6 +115,21 @@ def test_watch_choice(golden, memtap):
         assert numbers(run) == ['1'] and '3 blocks are chosen, the first 1 were printed' in run.err
 
 
+def test_watch_without_numbers(golden, memtap):
+    """Dumps whose rows have no allocation_id: blocks are told apart by their addresses."""
+    def row(i, event, kind, ptr, name='N/A'):
+        return '%d,%s,%s,%s,%d,7,7,0,%d,"{addr:%d,size:512}",,' % (i, event, kind, name, 1000000 * i, ptr, ptr)
+    with tempfile.TemporaryDirectory() as d:
+        path = written(d, row(1, 'MALLOC', 'PTA', 4096), row(2, 'MALLOC', 'PTA', 8192), row(3, 'FREE', 'PTA', 8192),
+                       row(4, 'FREE', 'PTA', 4096), row(5, 'MALLOC', 'PTA', 4096), row(6, 'MALLOC', 'PTA', 4096))
+        run = memtap('watch', '--address=4096', path)
+        assert run.status == 0, run.err
+        assert [x.split()[0] for x in run.out.splitlines() if ' ms FREE' in x] == ['3.000'], run.out
+        # The last two are of one address, and the end of the first of them is not there.
+        assert run.out.count('PTA block') == 3 and run.out.count('not freed in the dump') == 2, run.out
+        assert memtap('watch', '--address=8192', path).out.count('freed after 1.000 ms') == 1
+
+
 def test_watch_operators(golden, memtap):
     """Outputs of the first run of START, until the end of END."""
     start, end = 'torch._ops.aten.add.Tensor', 'torch._ops.aten.relu.default'

@@ -141,14 +141,6 @@ static int pool_of(struct decompose *d, const struct item *it, struct pool **out
 
 /* ---- the label of a block that has ended ---- */
 
-/* Of blocks without an id the address must do. */
-static struct hkey key_of(const struct item *it)
-{
-	if (it->alloc)
-		return (struct hkey){ it->alloc, it->pid };
-	return (struct hkey){ it->ptr, 1ULL << 40 | (uint64_t)it->pool << 32 | it->pid };
-}
-
 static int label_of(struct decompose *d, const struct block *b, struct owner_block *o)
 {
 	const char *owner = texts__get(d->texts, b->malloc.owner, NULL);
@@ -169,7 +161,7 @@ static int label_of(struct decompose *d, const struct block *b, struct owner_blo
 	uint32_t number;
 	int err = 0;
 
-	told = hmap__get(&d->told, key_of(&b->malloc));
+	told = hmap__get(&d->told, item__key(&b->malloc));
 	if (told && weak != SIZE_MAX) {
 		f.label = texts__get(d->labels, (uint32_t)(*told >> 32), NULL);
 		f.confidence = (double)(uint32_t)*told / TOLD_SCALE;
@@ -283,7 +275,7 @@ static int allocated(struct decompose *d, const struct item *it, uint32_t pool)
 			return -ENOMEM;
 		index = d->n_blocks++;
 	}
-	v = hmap__put(&d->live, key_of(it), &fresh);
+	v = hmap__put(&d->live, item__key(it), &fresh);
 	if (!v)
 		return -ENOMEM;
 	err = fresh ? 0 : ended(d, *v, it->time);
@@ -321,7 +313,7 @@ static int memory(struct decompose *d, const struct item *it)
 	p->events++;
 	if (it->event == ROW_MALLOC)
 		err = allocated(d, it, (uint32_t)(p - d->pool_list));
-	else if (hmap__del(&d->live, key_of(it), &index))
+	else if (hmap__del(&d->live, item__key(it), &index))
 		err = ended(d, index, it->time ? it->time : 1);
 	/* `used` of HOST_PINNED is the process' resident memory. */
 	p->now = it->flags & ITEM_USED && it->type != ROW_HOST_PINNED ? it->used : p->sum;
@@ -336,7 +328,7 @@ static int memory(struct decompose *d, const struct item *it)
 
 static int accessed(struct decompose *d, const struct item *it)
 {
-	uint64_t *v = hmap__get(&d->live, key_of(it));
+	uint64_t *v = hmap__get(&d->live, item__key(it));
 	struct block *b;
 	int err = 0;
 
@@ -376,7 +368,7 @@ static int operator(struct decompose *d, const struct item *it)
 int decompose__told(struct decompose *d, const struct item *block, const char *owner,
 		    double confidence)
 {
-	struct hkey k = key_of(block);
+	struct hkey k = item__key(block);
 	uint32_t number;
 	uint64_t *v;
 	bool fresh;
