@@ -11,6 +11,8 @@
 
 /* Parts of 1 that a confidence is kept in. */
 #define TOLD_SCALE 1e6
+/* Stands for labels that a program makes up without end. */
+#define MORE "…"
 
 struct block {
 	struct item malloc;
@@ -62,6 +64,7 @@ struct decompose *decompose__new(struct rules *rules, const struct texts *texts,
 				 const struct decompose_opts *opts)
 {
 	struct decompose *d = calloc(1, sizeof(*d));
+	int err = 0;
 
 	if (!d)
 		return NULL;
@@ -71,7 +74,10 @@ struct decompose *decompose__new(struct rules *rules, const struct texts *texts,
 	d->texts = texts;
 	d->labels = texts__new(16u << 20);
 	d->steps = steps__new(texts);
-	if (!d->labels || !d->steps) {
+	/* Now: later there may be no room for it. */
+	if (d->labels)
+		texts__put(d->labels, MORE, strlen(MORE), &err);
+	if (!d->labels || !d->steps || err) {
 		decompose__free(d);
 		return NULL;
 	}
@@ -180,9 +186,9 @@ static int label_of(struct decompose *d, const struct block *b, struct owner_blo
 	}
 	snprintf(text, sizeof(text), "%s%s", f.label ? f.label : "", owner + (f.label ? weak : 0));
 	number = texts__put(d->labels, text, strlen(text), &err);
-	if (err == -E2BIG) { /* labels that a program makes up without end */
+	if (err == -E2BIG) {
 		err = 0;
-		number = texts__put(d->labels, "…", strlen("…"), &err);
+		number = texts__put(d->labels, MORE, strlen(MORE), &err);
 	}
 	o->label = texts__get(d->labels, number, NULL);
 	o->confidence = f.confidence;
