@@ -144,6 +144,19 @@ def test_watch_operators(golden, memtap):
         assert numbers(run) == [] and 'no operator torch._ops.aten.nosuch.default has run' in run.err
 
 
+def test_watch_control_characters(golden, memtap):
+    """What a terminal would act on does not reach it, neither from names nor from stacks."""
+    with tempfile.TemporaryDirectory() as d:
+        row = block(1, 'MALLOC', 'PTA', 1, more=',owner:a\x1b[31m\u009b31m')
+        path = written(d, row[:-2] + ',"f\x1b]0;x\x07(1): g\nh\u009b2J","c\x1b[2J"')
+        for run in (memtap('watch', '--id=1', '--stacks', path), memtap('leaks', '--hal', '--stacks', path)):
+            assert run.status == 0 and not set(run.out) & {'\x1b', '\x07', '\u009b'}, ascii(run.out)
+        run = memtap('watch', '--id=1', '--stacks', path)
+        assert 'a?[31m?31m' in run.out and '\t\th?2J\n' in run.out, ascii(run.out)
+        run = memtap('watch', '--id=1', os.path.join(d, 'a\u009bb'))
+        assert run.status == 1 and '\u009b' not in run.err and 'a?' in run.err, ascii(run.err)
+
+
 def test_watch_usage(golden, memtap):
     path = golden('access')
     for args, text in (((), 'nothing says which blocks'), (('--id=0',), "--id '0'"), (('--size=2K-1K',), '--size'),

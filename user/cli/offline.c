@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Reading dumps for a command, and what is said of them. */
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,6 +121,7 @@ void offline__title(const char *path, int n_paths)
 const char *offline__device(int32_t device)
 {
 	static char bufs[4][24];
+	char line[PATH_MAX];
 	static unsigned int next;
 	char *buf = bufs[next++ % MT_ARRAY_SIZE(bufs)];
 
@@ -142,7 +144,8 @@ static void print_stack(const char *title, const char *s)
 	printf("\t%s:\n", title);
 	for (; *s; s = nl + (*nl == '\n')) {
 		nl = strchrnul(s, '\n');
-		printf("\t\t%.*s\n", (int)(nl - s), s);
+		snprintf(line, sizeof(line), "%.*s", (int)MT_MIN(nl - s, PATH_MAX - 1), s);
+		printf("\t\t%s\n", cli__text(line));
 	}
 }
 
