@@ -104,7 +104,7 @@ def numbers(run):
 def test_watch_choice(golden, memtap):
     with tempfile.TemporaryDirectory() as d:
         path = sample(d)
-        for args, want in ((('--address=4600',), ['1']), (('--address=0x11ff',), ['1']), (('--address=0x1200',), []),
+        for args, want in ((('--address=4600',), ['1']), (('--address=04600',), ['1']), (('--size=1-1G', '--pid=07'), ['1', '2', '3']), (('--address=0x11ff',), ['1']), (('--address=0x1200',), []),
                            (('--size=512',), ['1']), (('--size=1K-4K',), ['2', '3']), (('--owner=@aten',), ['1']),
                            (('--size=1-1G', '--device=1'), []), (('--size=1-1G', '--pid=8'), []),
                            (('--size=1-1G', '--id=2'), ['2'])):
@@ -161,7 +161,7 @@ def test_watch_usage(golden, memtap):
     path = golden('access')
     for args, text in (((), 'nothing says which blocks'), (('--id=0',), "--id '0'"), (('--size=2K-1K',), '--size'),
                        (('--size=x',), '--size'), (('--op=a',), '--op'), (('--op=a:b,c',), 'OUTPUT'),
-                       (('--op=a,b,full-content',), '--op'), (('--address=-1',), '--address'),
+                       (('--op=a,b,full-content',), '--op'), (('--pid=0x7',), '--pid'), (('--address=0x',), '--address'), (('--address=-1',), '--address'),
                        (('--id=1', '--format=xml'), '--format'), (('--nosuch',), 'nosuch')):
         run = memtap('watch', *args, path)
         assert run.status == 2 and text in run.err and run.out == '', (args, run.err)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* memtap gap: how evenly the steps of a dump use their pools. */
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 #include "cli/cli.h"
 #include "cli/offline.h"
 
-static const struct option longs[] = { { "strict", no_argument, NULL, 's' },
+static const struct option longs[] = { { "strict", no_argument, NULL, OFFLINE_STRICT },
 				       { "help", no_argument, NULL, 'h' },
 				       { 0 } };
 
@@ -74,7 +75,7 @@ static int one(const char *path, bool *incomplete)
 						1u << ROW_MSTX };
 	struct texts *texts = texts__new(OFFLINE_TEXTS);
 	struct leaks *l = texts ? leaks__new(texts) : NULL;
-	int err = l ? 0 : -1;
+	int err = l ? 0 : -ENOMEM;
 	const struct gap *g;
 	size_t n;
 
@@ -96,27 +97,10 @@ static int one(const char *path, bool *incomplete)
 
 int cmd_gap(int argc, char **argv)
 {
-	bool strict = false, incomplete = false;
-	int opt, i, err = 0, e;
+	static struct offline_common common;
+	static const struct offline_cmd cmd = {
+		.name = "gap", .longs = longs, .common = &common, .help = help, .one = one
+	};
 
-	while ((opt = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
-		switch (opt) {
-		case 's':
-			strict = true;
-			break;
-		case 'h':
-			help();
-			return EXIT_OK;
-		default:
-			return cli__usage_error("gap");
-		}
-	}
-	if (optind == argc)
-		return offline__no_path("gap");
-	for (i = optind; i < argc; i++) {
-		offline__title(argv[i], argc - optind);
-		e = one(argv[i], &incomplete);
-		err = err ? err : e;
-	}
-	return offline__status(err, incomplete, strict);
+	return offline__run(&cmd, argc, argv);
 }

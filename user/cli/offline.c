@@ -90,21 +90,6 @@ int offline__no_path(const char *cmd)
 	return cli__usage_error(cmd);
 }
 
-int offline__number(const char *cmd, const char *option, const char *text, uint64_t max,
-		    uint64_t *v)
-{
-	char *end;
-
-	errno = 0;
-	*v = strtoull(text, &end, 10);
-	if (errno || end == text || *end || text[0] < '0' || text[0] > '9' || *v > max) {
-		pr_err("%s '%s': a number from 0 to %llu is wanted", option, cli__text(text),
-		       (unsigned long long)max);
-		return cli__usage_error(cmd);
-	}
-	return 0;
-}
-
 int offline__status(int err, bool incomplete, bool strict)
 {
 	if (err)
@@ -121,7 +106,6 @@ void offline__title(const char *path, int n_paths)
 const char *offline__device(int32_t device)
 {
 	static char bufs[4][24];
-	char line[PATH_MAX];
 	static unsigned int next;
 	char *buf = bufs[next++ % MT_ARRAY_SIZE(bufs)];
 
@@ -137,6 +121,7 @@ const char *offline__device(int32_t device)
 
 static void print_stack(const char *title, const char *s)
 {
+	char line[PATH_MAX];
 	const char *nl;
 
 	if (!*s)
