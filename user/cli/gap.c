@@ -26,19 +26,12 @@ static void help(void)
 	     "  -h, --help    this text");
 }
 
-bool gap__shared(const struct gap *g, size_t n, int32_t device)
+void gap__users(const struct gap *g, size_t n, struct hmap *users)
 {
-	const struct gap *first = NULL;
 	size_t i;
 
-	for (i = 0; i < n; i++) {
-		if (g[i].device != device)
-			continue;
-		if (first && first->pid != g[i].pid)
-			return true;
-		first = &g[i];
-	}
-	return false;
+	for (i = 0; i < n; i++)
+		offline__use(users, g[i].device, g[i].pid);
 }
 
 static void print_line(const char *name, double share, uint64_t memory, uint64_t step)
@@ -50,18 +43,21 @@ static void print_line(const char *name, double share, uint64_t memory, uint64_t
 /* The vendor's words and columns (msleaks.md 6.1). */
 void gap__print(const struct gap *g, size_t n)
 {
+	struct hmap users = { 0 };
 	size_t i;
 
+	gap__users(g, n, &users);
 	for (i = 0; i < n; i++) {
 		printf("======= %s Gap Analysis of Device %s", pool__title(g[i].type),
 		       offline__device(g[i].device));
-		if (gap__shared(g, n, g[i].device))
+		if (offline__shared(&users, g[i].device))
 			printf(" of Process %u", g[i].pid);
 		printf(" =======\n\t%-25s%-25s%-25s\n", "MinAlloc/MaxAlloc(%)", "MinAllocMem(MB)",
 		       "StepId");
 		print_line("MinGap", g[i].min.share, g[i].min.memory, g[i].min.step);
 		print_line("MaxGap", g[i].max.share, g[i].max.memory, g[i].max.step);
 	}
+	hmap__free(&users);
 }
 
 static int on_item(void *ctx, const struct item *it)

@@ -86,12 +86,15 @@ static void print_leaks(const struct leaks *l, const struct texts *t, const char
 	size_t n, n_gaps, i, withdrawn = 0;
 	const struct leak *k = leaks__list(l, &n);
 	const struct gap *g = leaks__gaps(l, &n_gaps);
+	struct hmap users = { 0 };
 	uint64_t steps, open;
 
 	for (i = 0; i < n; i++)
 		withdrawn += k[i].withdrawn;
+	gap__users(g, n_gaps, &users);
 	for (i = 0; i < n;)
-		i += print_device(k + i, n - i, t, gap__shared(g, n_gaps, k[i].device));
+		i += print_device(k + i, n - i, t, offline__shared(&users, k[i].device));
+	hmap__free(&users);
 	gap__print(g, n_gaps);
 	if (withdrawn && !o.freed)
 		pr_info("%s: %zu block(s) outlived a step and were freed in a later one: --freed "
@@ -152,21 +155,6 @@ static const char *python_float(double v, char buf[40])
 	return buf;
 }
 
-static bool pids_differ(const struct range_result *r, size_t n, int32_t device)
-{
-	const struct range_result *first = NULL;
-	size_t i;
-
-	for (i = 0; i < n; i++) {
-		if (r[i].device != device)
-			continue;
-		if (first && first->pid != r[i].pid)
-			return true;
-		first = &r[i];
-	}
-	return false;
-}
-
 static const char *of_process(const struct range_result *r, bool shared)
 {
 	static char buf[32];
@@ -199,10 +187,13 @@ static void print_range(const struct range *x)
 {
 	size_t n, i;
 	const struct range_result *r = range__results(x, &n);
+	struct hmap users = { 0 };
 	bool any = false;
 
+	for (i = 0; i < n; i++)
+		offline__use(&users, r[i].device, r[i].pid);
 	for (i = 0; i < n; i++) {
-		bool shared = pids_differ(r, n, r[i].device);
+		bool shared = offline__shared(&users, r[i].device);
 		const char *device = offline__device(r[i].device), *of = of_process(&r[i], shared);
 
 		printf("INFO: Starting to analyze data for device %s%s...\n", device, of);
@@ -223,8 +214,9 @@ static void print_range(const struct range *x)
 		printf("\nLeak Analysis Results for the Custom Range:\n");
 	for (i = 0; i < n; i++) {
 		if (r[i].state == RANGE_OK)
-			print_result(x, &r[i], pids_differ(r, n, r[i].device));
+			print_result(x, &r[i], offline__shared(&users, r[i].device));
 	}
+	hmap__free(&users);
 }
 
 static int on_item(void *ctx, const struct item *it)

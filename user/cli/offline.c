@@ -119,6 +119,27 @@ const char *offline__device(int32_t device)
 	return buf;
 }
 
+#define SEVERAL UINT64_MAX
+
+void offline__use(struct hmap *users, int32_t device, uint32_t pid)
+{
+	bool fresh;
+	uint64_t *v = hmap__put(users, (struct hkey){ (uint32_t)device, 0 }, &fresh);
+
+	if (v && !fresh && *v != pid)
+		*v = SEVERAL;
+	else if (v)
+		*v = pid;
+}
+
+bool offline__shared(const struct hmap *users, int32_t device)
+{
+	const uint64_t *v = hmap__get(users, (struct hkey){ (uint32_t)device, 0 });
+
+	/* Without memory nobody knows: it is told which process is meant. */
+	return !v || *v == SEVERAL;
+}
+
 static void print_stack(const char *title, const char *s)
 {
 	char line[PATH_MAX];

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "analyze/analyze.h"
+#include "base/base.h"
 #include "input/input.h"
 
 /* At most so many bytes of names and stacks are held. */
@@ -30,6 +31,10 @@ int offline__status(int err, bool incomplete, bool strict);
 void offline__title(const char *path, int n_paths);
 /* "device 0", "host". */
 const char *offline__device(int32_t device);
+/* A process uses a device: users, which the caller frees, is device -> who. */
+void offline__use(struct hmap *users, int32_t device, uint32_t pid);
+/* Do several processes use it? */
+bool offline__shared(const struct hmap *users, int32_t device);
 /* The call stacks of a row, indented. */
 void offline__stacks(const struct texts *t, uint32_t py, uint32_t c);
 /* Text of a csv cell, quoted when it must be; a formula gets a ' in front. */
@@ -70,7 +75,7 @@ int offline__size(const char *cmd, const char *option, const char *text, int64_t
 
 /* The gap tables (gap.c). */
 void gap__print(const struct gap *g, size_t n);
-/* Is this device one of several processes among these? */
-bool gap__shared(const struct gap *g, size_t n, int32_t device);
+/* Which processes use which devices among these. */
+void gap__users(const struct gap *g, size_t n, struct hmap *users);
 
 #endif
