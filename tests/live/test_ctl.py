@@ -316,6 +316,30 @@ class Ctl(BasicTest):
             self.assertEqual([a['ok'] for a in answers], [True] * len(lines), answers[-1:])
         self.assertEqual(self.ended(job, rec).rc, 0)
 
+    def test_hostile_recorder(self):
+        """What a socket answers that is no memtap's is not handed to the terminal as it is."""
+        pid = (1 << 22) - 2
+        # Others that run beside it must not ask there.
+        folder = self.path('sockets')
+        os.mkdir(folder, 0o700)
+        own = ('unshare', '-m', 'sh', '-c', 'mkdir -p -m 0700 /run/memtap && mount --bind "$0" /run/memtap && exec "$@"', folder)
+        for answer, rc, out in ((b'{"ok":true,"x":"\x1b[2J"}', 0, '{"ok":true,"x":"\\u001b[2J"}\n'),
+                                (b'{"ok":true}\x1b[2J', 1, ''), (b'\x1b[2J', 1, '')):
+            with socket.socket(socket.AF_UNIX) as s:
+                s.bind(f'{folder}/{pid}.sock')
+                s.listen()
+                p = subprocess.Popen([*own, memtap(), 'ctl', '-J', str(pid), 'status'], stdout=subprocess.PIPE,
+                                     stderr=subprocess.PIPE, text=True)
+                s.settimeout(LIMIT)
+                c = s.accept()[0]
+                c.recv(100)
+                c.sendall(answer + b'\n')
+                done = p.communicate(timeout=LIMIT)
+                c.close()
+            os.unlink(f'{folder}/{pid}.sock')
+            self.assertEqual((p.returncode, done[0]), (rc, out), done)
+            self.assertEqual('cannot be understood' in done[1], bool(rc), done)
+
     def ctl_until(self, pid):
         """An answer within seconds: places of silent clients become free."""
         end = time.monotonic() + 20

@@ -36,7 +36,7 @@ static void help(FILE *f)
 	      "  status           what is recorded, whether it is paused, and where to\n"
 	      "\n"
 	      "Options:\n"
-	      "  -J, --json       print the answer as it comes\n"
+	      "  -J, --json       print the whole answer\n"
 	      "  -h, --help       this text\n"
 	      "\n"
 	      "man memtap-ctl\n",
@@ -197,12 +197,14 @@ static void find_tracer(pid_t target, struct found *f)
 
 static int print_answer(const char *request, const char *answer, bool json)
 {
-	cJSON *obj = cJSON_Parse(answer);
+	/* Whole, and written anew: it may come from a socket of another user. */
+	cJSON *obj = cJSON_ParseWithOpts(answer, NULL, true);
+	char *text = json && obj ? cJSON_PrintUnformatted(obj) : NULL;
 	const cJSON *v = cJSON_GetObjectItem(obj, "error");
 	int status = cJSON_IsTrue(cJSON_GetObjectItem(obj, "ok")) ? EXIT_OK : EXIT_FAIL;
 
-	if (json) {
-		fputs(answer, stdout);
+	if (text) {
+		puts(text);
 	} else if (status) {
 		pr_err("ctl: %s: %s", request,
 		       cJSON_IsString(v) ? cli__text(v->valuestring)
@@ -226,6 +228,7 @@ static int print_answer(const char *request, const char *answer, bool json)
 			       waiting->valuedouble);
 		putchar('\n');
 	}
+	cJSON_free(text);
 	cJSON_Delete(obj);
 	return status;
 }
