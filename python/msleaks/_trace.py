@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """python_trace_*.csv: calls of Python and C functions, by sys.setprofile; named pieces of code."""
 import csv
+import errno
 import functools
 import os
 import sys
@@ -54,7 +55,7 @@ class _File:
                 except FileExistsError:
                     continue
             else:
-                return False
+                raise OSError(errno.EEXIST, os.strerror(errno.EEXIST))
         except OSError as e:
             _marks.tell(f'python trace: {folder} cannot be written: {e.strerror}; config(output=FOLDER) names another')
             return False
