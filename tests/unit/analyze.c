@@ -209,7 +209,8 @@ Test(decompose, labels_without_end)
 	const struct owner_pool *pools;
 	const struct owned *owned;
 	char label[LENGTH + 1];
-	size_t n, i, more = 0;
+	struct item told = block(1, ROW_MALLOC, 4096);
+	size_t n, i, more = 0, groups = 0;
 	int err = 0;
 
 	cr_assert(texts && rules);
@@ -225,15 +226,22 @@ Test(decompose, labels_without_end)
 		it.event = ROW_FREE;
 		cr_assert_eq(decompose__item(d, &it), 0, "label %zu", i);
 	}
+	/* So is one that was read from Python objects. */
+	told.alloc = 1;
+	cr_assert_eq(decompose__told(d, &told, label, 1), 0);
+	cr_assert_eq(decompose__item(d, &told), 0);
 	cr_assert_eq(decompose__finish(d), 0);
 	pools = decompose__pools(d, &n);
 	cr_assert_eq(n, 1);
 	owned = decompose__owned(d);
 	for (i = 0; i < pools[0].n; i++)
-		if (!strcmp(owned[i].label, "…"))
-			more = (size_t)owned[i].all.blocks;
-	cr_expect_gt(more, 0);
-	cr_expect_eq(more + pools[0].n - 1, LABELS);
+		if (!strcmp(owned[i].label, "…")) {
+			more += (size_t)owned[i].all.blocks;
+			groups++;
+		}
+	cr_expect_gt(more, 1);
+	cr_expect_eq(groups, 2); /* stated, and read */
+	cr_expect_eq(more + pools[0].n - groups, LABELS + 1);
 	decompose__free(d);
 	rules__free(rules);
 	texts__free(texts);

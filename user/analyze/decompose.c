@@ -147,6 +147,16 @@ static int pool_of(struct decompose *d, const struct item *it, struct pool **out
 
 /* ---- the label of a block that has ended ---- */
 
+static uint32_t number_of(struct decompose *d, const char *label, int *err)
+{
+	uint32_t number = texts__put(d->labels, label, strlen(label), err);
+
+	if (*err != -E2BIG)
+		return number;
+	*err = 0;
+	return texts__put(d->labels, MORE, strlen(MORE), err);
+}
+
 static int label_of(struct decompose *d, const struct block *b, struct owner_block *o)
 {
 	const char *owner = texts__get(d->texts, b->malloc.owner, NULL);
@@ -185,11 +195,7 @@ static int label_of(struct decompose *d, const struct block *b, struct owner_blo
 			f.label = NULL; /* as it stands */
 	}
 	snprintf(text, sizeof(text), "%s%s", f.label ? f.label : "", owner + (f.label ? weak : 0));
-	number = texts__put(d->labels, text, strlen(text), &err);
-	if (err == -E2BIG) {
-		err = 0;
-		number = texts__put(d->labels, MORE, strlen(MORE), &err);
-	}
+	number = number_of(d, text, &err);
 	o->label = texts__get(d->labels, number, NULL);
 	o->confidence = f.confidence;
 	o->rule = f.number;
@@ -380,9 +386,9 @@ int decompose__told(struct decompose *d, const struct item *block, const char *o
 	bool fresh;
 	int err = 0;
 
-	number = texts__put(d->labels, owner, strlen(owner), &err);
+	number = number_of(d, owner, &err);
 	if (err)
-		return err == -E2BIG ? 0 : err;
+		return err;
 	v = hmap__put(&d->told, k, &fresh);
 	if (!v)
 		return -ENOMEM;
