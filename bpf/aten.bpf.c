@@ -4,28 +4,7 @@
  * and their tensors (ascend-abi.md 2.7.7, msleaks.md 12.5). Exceptions leave these
  * functions, so entry probes and `ret` sites only.
  */
-#include "lib/inflight.bpf.h"
-
-/*
- * What the operator was called with has just been written: its pages are there, and nothing
- * here waits for one. That also spares the verifier half of the ways.
- */
-static __always_inline long read_there(void *dst, __u32 n, __u64 addr)
-{
-	return bpf_probe_read_user(dst, n, (const void *)addr);
-}
-
-/* 0 where nothing can be read. */
-static __always_inline __u64 word_at(__u64 addr)
-{
-	__u64 v = 0;
-
-	read_there(&v, sizeof(v), addr);
-	return v;
-}
-
-#define HOW_WRITE 0x1
-#define HOW_RESULT 0x2
+#include "lib/tensors.bpf.h"
 
 /* Number of the operator, which the cookie or else the site brings. */
 static __always_inline struct mt_op *op__get(struct pt_regs *ctx, struct probe *p, __u32 *no)
@@ -86,14 +65,17 @@ static __always_inline struct mt_guard *op__open(struct pt_regs *ctx, struct pro
 	return 0;
 }
 
-/* Start or end. */
+/* Start or end; a start with its Python stack, which is that of all that the operator does. */
 static __always_inline void op__emit(struct probe *p, __u16 fn, __u32 no, __u64 time)
 {
+	struct refs refs = {};
 	struct mt_call *c;
 
 	stat_inc(p, entry);
 	stat_inc(p, seen);
-	c = bpf_ringbuf_reserve(&events, sizeof(*c), 0);
+	if (fn == MT_FN_ATEN_START)
+		refs__python(p, &refs);
+	c = bpf_ringbuf_reserve(&events, sizeof(*c) + REFS_SIZE, 0);
 	if (!c) {
 		probe__lose(p, MT_LOSS_RING, -1);
 		return;
@@ -104,241 +86,8 @@ static __always_inline void op__emit(struct probe *p, __u16 fn, __u32 no, __u64 
 	c->ret = 0;
 	c->a[0] = no;
 	c->a[1] = c->a[2] = c->a[3] = c->a[4] = 0;
+	refs__put_taken(&refs, &c->h, sizeof(*c));
 	EMIT_SUBMIT(p, c);
-}
-
-/* ---- tensors ---- */
-
-/*
- * c10::DeviceType::PrivateUse1 is 20. Bytes 2 to 4 are an optional<Device>: type, index,
- * is there one; before 2.2 the last came first.
- */
-static __always_inline int is_npu(__u64 raw)
-{
-	return (raw & 0xff00ff0000) == 0x0100140000 || (raw & 0xffff0000) == 0x14010000;
-}
-
-/* Losses are counted in the guard, and told behind the loop. */
-#define FAULTS(g) (*(volatile __u32 *)&(g)->flag)
-#define FULL(g) (*(volatile __u32 *)&(g)->device)
-
-/* Few ways through it: the verifier looks at each of them for each step of a loop. */
-static __always_inline void tensor__emit(struct probe *p, const struct mt_torch *t,
-					 struct mt_guard *g, __u64 impl, __u32 no, __u32 how)
-{
-	struct {
-		__s64 offset, numel;
-		__u64 raw;
-	} at;
-	__u64 dim[2], sizes;
-	struct mt_access *r;
-
-	/* dim: their number, and the first of five sizes or the address of more */
-	if (read_there(&at, sizeof(at), impl + t->place) |
-	    read_there(dim, sizeof(dim), impl + t->ndim)) {
-		FAULTS(g) = FAULTS(g) + 1;
-		return;
-	}
-	if (!is_npu(at.raw))
-		return;
-	r = bpf_ringbuf_reserve(&events, sizeof(*r), 0);
-	if (!r) {
-		FULL(g) = FULL(g) + 1;
-		return;
-	}
-	stat_inc(p, entry);
-	stat_inc(p, seen);
-	stat_inc(p, submitted);
-	hdr__fill(&r->h, p, MT_REC_ACCESS, sizeof(*r), bpf_ktime_get_boot_ns());
-	r->op = no;
-	r->write = how & HOW_WRITE;
-	r->result = how & HOW_RESULT;
-	r->arg = how >> 8;
-	r->dims = dim[0];
-	r->data = word_at(word_at(impl + t->storage) + t->data);
-	r->offset = at.offset;
-	r->numel = at.numel;
-	__builtin_memcpy(r->raw, &at.raw, sizeof(r->raw));
-	/* Behind either stand strides. */
-	sizes = dim[0] > 5 ? dim[1] : impl + t->ndim + 8;
-	read_there(r->sizes, sizeof(r->sizes), sizes);
-	/* The end of the operator wakes the reader. */
-	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
-}
-
-static __always_inline void tensors__begin(struct mt_guard *g)
-{
-	g->refused = g->segment = g->device = g->flag = 0;
-}
-
-static __always_inline void tensors__end(struct probe *p, struct mt_guard *g, __u32 cut)
-{
-	__u32 faults = FAULTS(g), full = FULL(g);
-
-	__sync_fetch_and_add(&p->stat->entry, faults + full + cut);
-	__sync_fetch_and_add(&p->stat->seen, faults + full + cut);
-	if (faults)
-		probe__lose_n(p, MT_LOSS_FAULT, -1, faults);
-	if (full)
-		probe__lose_n(p, MT_LOSS_RING, -1, full);
-	if (cut)
-		probe__lose_n(p, MT_LOSS_LENGTH, -1, cut);
-}
-
-/* The words that hold arguments: registers, and behind them the stack. */
-static __always_inline void args__take(__u64 *word, struct pt_regs *ctx, struct probe *p)
-{
-	__u64 stack = p->sp;
-
-	word[0] = ctx_arg(ctx, 0, p->sp);
-	word[1] = ctx_arg(ctx, 1, p->sp);
-	word[2] = ctx_arg(ctx, 2, p->sp);
-	word[3] = ctx_arg(ctx, 3, p->sp);
-	word[4] = ctx_arg(ctx, 4, p->sp);
-	word[5] = ctx_arg(ctx, 5, p->sp);
-#if REG_ARGS == 8
-	word[6] = ctx_arg(ctx, 6, p->sp);
-	word[7] = ctx_arg(ctx, 7, p->sp);
-#else
-	stack += 8; /* the return address */
-#endif
-	/* What is beyond them is not there or not theirs: nobody asks for it. */
-	read_there(&word[REG_ARGS], 8 * (MT_OP_WORDS - REG_ARGS), stack);
-}
-
-static __always_inline __u64 args__word(const __u64 *word, __u64 i)
-{
-	if (i >= MT_OP_WORDS)
-		return 0;
-	/* The compiler knows it, the verifier is told. */
-	asm volatile("%0 &= 31\nif %0 < %1 goto +1\n%0 = 0" : "+r"(i) : "i"(MT_OP_WORDS));
-	return word[i];
-}
-
-/* The implementation behind an argument, 0 = no tensor; *n = how many stand there. */
-static __always_inline __u64 arg__tensor(const __u64 *word, const struct mt_op_arg *a, __u64 i,
-					 __u64 *n)
-{
-	__u64 v = args__word(word, a->where), there, list = a->bits & MT_ARG_LIST;
-
-	/* Without branches: 1 or what the next word says; all bits or none. */
-	*n = (args__word(word, a->where + 1) & -(list >> 1)) | (~list >> 1 & 1);
-	if (a->bits & MT_ARG_ILIST) {
-		/* c10::IListRef: a list of boxed values has another kind */
-		*n = word_at(v + 16) & 0xff ? 0 : word_at(v + 8);
-		v = word_at(v);
-	}
-	v += 8 * i;
-	there = (word_at(v + a->flag) & 1) | (a->bits & MT_ARG_SURE);
-	return word_at(v + a->impl) & -there;
-}
-
-/*
- * Where a loop stands is kept in the guard, which is this thread's own: what comes from a
- * map the verifier does not follow, and steps look the same to it.
- */
-#define PLACE(g) (*(volatile __u32 *)&(g)->refused)
-#define WITHIN(g) (*(volatile __u32 *)&(g)->segment)
-
-static __always_inline void op__inputs(const __u64 *word, struct probe *p, struct mt_op *op,
-				       struct mt_torch *t, struct mt_guard *g, __u32 no,
-				       const __u32 steps)
-{
-	__u32 step;
-
-	tensors__begin(g);
-#pragma clang loop unroll(disable)
-	for (step = 0; step < steps; step++) {
-		__u32 arg = PLACE(g), i = WITHIN(g);
-		struct mt_op_arg *a;
-		__u64 impl, n;
-
-		if (arg >= op->n_args || arg >= MT_OP_ARGS)
-			break;
-		a = &op->arg[arg];
-		impl = arg__tensor(word, a, i, &n);
-		if (i + 1 < n) {
-			WITHIN(g) = i + 1;
-		} else {
-			PLACE(g) = arg + 1;
-			WITHIN(g) = 0;
-		}
-		if (impl && i < n)
-			tensor__emit(p, t, g, impl, no, (a->bits >> 2 & HOW_WRITE) | arg << 8);
-	}
-	tensors__end(p, g, PLACE(g) < op->n_args);
-}
-
-/* The result, at the end of the function or a little before. */
-static __always_inline __u64 op__result(struct pt_regs *ctx, const struct mt_op *op)
-{
-#if defined(__TARGET_ARCH_x86)
-	__u64 v;
-
-	switch (op->from) {
-	case MT_FROM_BX:
-		v = ctx->bx;
-		KEEP(v);
-		return v;
-	case MT_FROM_R12:
-		v = ctx->r12;
-		KEEP(v);
-		return v;
-	case MT_FROM_R13:
-		v = ctx->r13;
-		KEEP(v);
-		return v;
-	case MT_FROM_R14:
-		v = ctx->r14;
-		KEEP(v);
-		return v;
-	case MT_FROM_R15:
-		v = ctx->r15;
-		KEEP(v);
-		return v;
-	case MT_FROM_BP:
-		v = ctx->bp;
-		KEEP(v);
-		return v;
-	case MT_FROM_FRAME:
-		return word_at(ctx->bp + (__s64)op->disp);
-	}
-#endif
-	return CTX_RC(ctx);
-}
-
-static __always_inline void op__outputs(struct pt_regs *ctx, struct probe *p, struct mt_op *op,
-					struct mt_torch *t, struct mt_guard *g, __u32 no,
-					const __u32 steps)
-{
-	__u64 at = op__result(ctx, op), n = op->n_outs, list[2] = {};
-	__s64 stride = -8; /* the last of a tuple stands first */
-	__u32 step;
-
-	if (op->out == MT_OUT_LIST) {
-		read_there(list, sizeof(list), at);
-		at = list[0];
-		n = (list[1] - list[0]) / 8;
-		stride = 8;
-	} else {
-		at += 8 * (n - 1);
-	}
-	tensors__begin(g);
-#pragma clang loop unroll(disable)
-	for (step = 0; step < steps; step++) {
-		__u32 i = PLACE(g);
-		__u64 v = at + stride * (__s64)i, impl;
-
-		if (i >= n)
-			break;
-		PLACE(g) = i + 1;
-		if (op->out == MT_OUT_REFS)
-			v = word_at(v);
-		impl = word_at(v);
-		if (impl)
-			tensor__emit(p, t, g, impl, no, HOW_WRITE | HOW_RESULT | i << 8);
-	}
-	tensors__end(p, g, PLACE(g) < n);
 }
 
 /* ---- what is made of other operators ---- */
@@ -419,28 +168,54 @@ static __always_inline int is_seen(struct pt_regs *ctx, const __u64 *word, struc
 
 /* ---- entry and returns ---- */
 
+/* Is this the outermost operator of a thread of ours? Its number, 0 = no. */
+static __always_inline __u32 op__start(struct pt_regs *ctx, struct probe *p)
+{
+	__u32 no;
+
+	if (!probe__start(p, ctx))
+		return 0;
+	if (op__enclosed(p)) {
+		stat_inc(p, nested);
+		return 0;
+	}
+	return op__get(ctx, p, &no) ? no : 0;
+}
+
+/* It and its torch; 0: there is none of this number. */
+static __always_inline int op__find(__u32 no, struct mt_op **op, struct mt_torch **t)
+{
+	__u32 which;
+
+	*op = bpf_map_lookup_elem(&ops, &no);
+	if (!*op)
+		return 0;
+	which = (*op)->torch;
+	*t = bpf_map_lookup_elem(&torches, &which);
+	return *t != 0;
+}
+
 /* steps: one a tensor, so that it is one loop. */
+static __always_inline void op__look(struct probe *p, const __u64 *word, struct mt_op *op,
+				     struct mt_torch *t, struct mt_guard *g, __u32 no,
+				     const __u32 steps)
+{
+	if ((p->site->flags & MT_SITE_ACCESS) && t->key_set && !(op->flags & MT_OP_NO_ACCESS))
+		op__inputs(word, p, op, t, g, no, steps);
+}
+
+#ifndef MT_WITH_STACKS
 static __always_inline int op__enter(struct pt_regs *ctx, const __u32 steps)
 {
 	__u64 word[MT_OP_WORDS] = {};
 	struct mt_torch *t;
 	struct mt_guard *g;
-	struct probe p;
 	struct mt_op *op;
-	__u32 no, which;
+	struct probe p;
+	__u32 no;
 
-	if (!probe__start(&p, ctx))
-		return 0;
-	if (op__enclosed(&p)) {
-		stat_inc(&p, nested);
-		return 0;
-	}
-	op = op__get(ctx, &p, &no);
-	if (!op)
-		return 0;
-	which = op->torch;
-	t = bpf_map_lookup_elem(&torches, &which);
-	if (!t)
+	no = op__start(ctx, &p);
+	if (!no || !op__find(no, &op, &t))
 		return 0;
 	args__take(word, ctx, &p);
 	if (!is_seen(ctx, word, op, t)) {
@@ -452,10 +227,74 @@ static __always_inline int op__enter(struct pt_regs *ctx, const __u32 steps)
 		return 0;
 	if (!(p.site->flags & MT_SITE_NO_OPS))
 		op__emit(&p, MT_FN_ATEN_START, no, p.now);
-	if ((p.site->flags & MT_SITE_ACCESS) && t->key_set && !(op->flags & MT_OP_NO_ACCESS))
-		op__inputs(word, &p, op, t, g, no, steps);
+	op__look(&p, word, op, t, g, no, steps);
 	return 0;
 }
+#else
+/*
+ * The words of the arguments and the walk of a stack do not fit into 512 bytes together, so these
+ * are functions, one after the other. They have no marks that are patched: prog__patch() sees the
+ * program alone.
+ */
+static __noinline int op__begin(struct pt_regs *ctx, struct probe *p, __u32 no)
+{
+	__u64 word[MT_OP_WORDS] = {};
+	struct mt_torch *t;
+	struct mt_op *op;
+
+	if (!op__find(no, &op, &t))
+		return 0;
+	args__take(word, ctx, p);
+	if (!is_seen(ctx, word, op, t)) {
+		stat_inc(p, nested);
+		return 0;
+	}
+	return 1;
+}
+
+static __noinline int op__guard(struct pt_regs *ctx, struct probe *p, __u32 no)
+{
+	const struct mt_op *op = bpf_map_lookup_elem(&ops, &no);
+
+	return op && op__open(ctx, p, op, no);
+}
+
+static __noinline int op__tell(struct probe *p, __u32 no)
+{
+	op__emit(p, MT_FN_ATEN_START, no, p->now);
+	return 0;
+}
+
+static __noinline int op__arguments(struct pt_regs *ctx, struct probe *p, __u32 no,
+				    const __u32 steps)
+{
+	struct mt_guard *g = guard__mine(p, MT_GUARD_OP);
+	__u64 word[MT_OP_WORDS] = {};
+	struct mt_torch *t;
+	struct mt_op *op;
+
+	if (!g || !op__find(no, &op, &t))
+		return 0;
+	args__take(word, ctx, p);
+	op__look(p, word, op, t, g, no, steps);
+	return 0;
+}
+
+static __always_inline int op__enter(struct pt_regs *ctx, const __u32 steps)
+{
+	struct probe p;
+	__u32 no;
+
+	no = op__start(ctx, &p);
+	if (!no || !op__begin(ctx, &p, no) || !op__guard(ctx, &p, no))
+		return 0;
+	if (!(p.site->flags & MT_SITE_NO_OPS))
+		op__tell(&p, no);
+	if (p.site->flags & MT_SITE_ACCESS)
+		op__arguments(ctx, &p, no, steps);
+	return 0;
+}
+#endif
 
 static __always_inline int op__leave(struct pt_regs *ctx, const __u32 steps)
 {

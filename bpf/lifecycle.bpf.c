@@ -4,7 +4,7 @@
  * set of targets is kept here, so that a child is ours from its first
  * instruction and a recycled PID never is.
  */
-#include "lib/emit.bpf.h"
+#include "lib/host.bpf.h"
 
 struct bpf_raw_tracepoint_args {
 	__u64 args[8];
@@ -72,6 +72,9 @@ int life_fork(struct bpf_raw_tracepoint_args *ctx)
 	bpf_map_update_elem(&targets, &tgid, &fresh, BPF_ANY);
 	procs__fork(ptgid, tgid);
 	life_emit(child, MT_REC_FORK, tgid, fresh.start, ptgid, 0);
+	/* One that shares its parent's memory until its exec (vfork) is seen there. */
+	if (c->host == MT_HOST_ALWAYS && BPF_CORE_READ(child, mm) != BPF_CORE_READ(parent, mm))
+		host__note(tgid, fresh.start, MT_HOST_FORKED, MT_STOP_NO);
 	return 0;
 }
 
@@ -93,6 +96,10 @@ static __always_inline void thread_forget(__u32 tid)
 	guard__forget(tid, MT_GUARD_MS_LIST);
 	guard__forget(tid, MT_GUARD_MS_PART);
 	guard__forget(tid, MT_GUARD_MS_VMM);
+	guard__forget(tid, MT_GUARD_ATB_POOL);
+	guard__forget(tid, MT_GUARD_ATB_KERNEL);
+	guard__forget(tid, MT_GUARD_ATB_LAUNCH);
+	guard__forget(tid, MT_GUARD_HOST);
 	guard__forget(tid, MT_GUARD_CALL + MT_FN_ACL_INIT);
 	guard__forget(tid, MT_GUARD_CALL + MT_FN_ACL_FINI);
 	guard__forget(tid, MT_GUARD_CALL + MT_FN_SET_DEVICE);
@@ -121,7 +128,10 @@ int life_exec(struct bpf_raw_tracepoint_args *ctx)
 	thread_forget(BPF_CORE_READ(task, pid));
 	thread_forget(ctx->args[1]);
 	procs__exec(tgid);
+	host__forget(tgid);
 	life_emit(task, MT_REC_EXEC, tgid, t->start, 0, 0);
+	if (c->host)
+		host__note(tgid, t->start, MT_HOST_EXECED, MT_STOP_NO);
 	return 0;
 }
 
@@ -147,6 +157,7 @@ int life_exit(struct bpf_raw_tracepoint_args *ctx)
 	start = t->start;
 	bpf_map_delete_elem(&targets, &tgid);
 	procs__exec(tgid);
+	host__forget(tgid);
 	life_emit(task, MT_REC_EXIT, tgid, start, 0, BPF_CORE_READ(task, exit_code));
 	return 0;
 }

@@ -13,3 +13,5 @@
 #include "pymark.bpf.c"
 #include "mindspore.bpf.c"
 #include "aten.bpf.c"
+#include "atb.bpf.c"
+#include "host.bpf.c"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Markers of the C library libms_tools_ext (ascend-abi.md 2.6); Python's are in pymark.bpf.c. */
-#include "lib/inflight.bpf.h"
+#include "lib/host.bpf.h"
 
 /* A Python mark that does reach the library must not count twice. */
 static __always_inline int from_python(struct probe *p)
@@ -70,6 +70,7 @@ static __always_inline void mstx_start_leave(struct pt_regs *ctx, __u32 session)
 	    !inflight__take(&p, &f))
 		return;
 	EMIT_CALL_TEXT(mt_call_msg, &p, f.begin, &f, CTX_RC(ctx), f.a[3]);
+	host_range__opened(&p, CTX_RC(ctx), f.a[1], f.a[3]);
 }
 MT_PAIR(mstx_start)
 
@@ -89,5 +90,6 @@ int mstx_end(struct pt_regs *ctx)
 		f.a[1] = ctx_arg(ctx, p.site->arg[2], p.sp);
 	f.a[2] = MT_MSTX_LIB;
 	emit_call(&p, p.now, &f, 0, -1);
+	host_range__closed(&p, f.a[0], f.a[1], 0);
 	return 0;
 }

@@ -7,6 +7,7 @@
  * the return: then its text is in UTF-8, the id of a range and failures are
  * known, and a call that does reach the C library is not counted twice.
  */
+#include "lib/host.bpf.h"
 #include "lib/python.bpf.h"
 
 static __always_inline void emit_mark(struct probe *p, struct mt_inflight *f, __s64 id)
@@ -14,11 +15,15 @@ static __always_inline void emit_mark(struct probe *p, struct mt_inflight *f, __
 	__u64 text = py_str(f->a[3], p->site->off[0]);
 
 	EMIT_CALL_TEXT(mt_call_msg, p, f->begin, f, id, text);
+	if (p->site->fn == MT_FN_MSTX_START && !f->a[4])
+		host_range__opened(p, id, 0, text);
 }
 
 static __always_inline void emit_end(struct probe *p, struct mt_inflight *f)
 {
 	emit_call(p, f->begin, f, 0, -1);
+	if (!f->a[4])
+		host_range__closed(p, f->a[0], 0, 1);
 }
 
 static __always_inline void guarded_put(struct probe *p, struct mt_inflight *f)

@@ -47,8 +47,18 @@ typedef struct {
 	int counter;
 } atomic_t;
 
+typedef struct {
+	unsigned long sig[1];
+} sigset_t;
+
+struct sigpending {
+	sigset_t signal;
+};
+
 struct signal_struct {
 	atomic_t live;
+	struct sigpending shared_pending;
+	int group_stop_count;
 };
 
 struct ns_common {
@@ -118,6 +128,8 @@ struct task_struct {
 	__u64 start_boottime; /* since 5.5; before it was real_start_time */
 	struct task_struct *group_leader;
 	struct signal_struct *signal;
+	struct sigpending pending;
+	unsigned int ptrace;
 	struct pid *thread_pid;
 	char comm[16];
 };

@@ -94,6 +94,41 @@ struct {
 	__type(value, struct mt_torch);
 } torches SEC(".maps");
 
+/* Allocators of the host (host.bpf.h): processes in ranges, their ranges, who is stopped. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__type(key, __u32); /* tgid */
+	__type(value, struct mt_host_gate);
+} host_gates SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct mt_host_key);
+	__type(value, struct mt_host_range);
+} host_ranges SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__type(key, __u32); /* tgid */
+	__type(value, struct mt_host_stop);
+} host_stops SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 16);
+} host_notes SEC(".maps");
+
+/* Notes that the ring had no room for. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} host_lost SEC(".maps");
+
 /*
  * Kernels without cookies: a small program a site leaves the number of the site
  * and calls the common one. Nothing else runs on this CPU in between.

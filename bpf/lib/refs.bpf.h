@@ -320,6 +320,19 @@ static __always_inline void refs__here(struct probe *p, struct pt_regs *ctx, str
 	r->flags = MT_F_REFS;
 }
 
+/* The same of Python alone. */
+static __always_inline void refs__python(struct probe *p, struct refs *r)
+{
+	r->r.c = r->r.py = 0;
+	r->size = r->flags = 0;
+	if (!(p->site->flags & MT_SITE_STACK) || !(p->cfg->stacks & MT_STACKS_PY) ||
+	    probe__paused(p))
+		return;
+	r->r.py = pystack__take(p, p->cfg->py_frames);
+	r->size = REFS_SIZE;
+	r->flags = MT_F_REFS;
+}
+
 static __always_inline void refs__put_taken(const struct refs *r, struct mt_hdr *rec, __u32 size)
 {
 	*(struct mt_refs *)((void *)rec + size) = r->r;
@@ -369,6 +382,10 @@ static __always_inline void refs__take(struct probe *p, struct refs *r)
 }
 
 static __always_inline void refs__here(struct probe *p, struct pt_regs *ctx, struct refs *r)
+{
+}
+
+static __always_inline void refs__python(struct probe *p, struct refs *r)
 {
 }
 

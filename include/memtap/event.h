@@ -45,6 +45,8 @@ enum mt_rec {
 	MT_REC_COPY = 8,   /* struct mt_copy (memtap/unwind.h): of a stack that was cut */
 	MT_REC_COPY_PIECE = 9, /* struct mt_copy_piece */
 	MT_REC_ACCESS = 10, /* struct mt_access: a tensor of an operator */
+	MT_REC_ATB = 11,   /* struct mt_atb: a runner or a kernel of ATB begins or ends */
+	MT_REC_ATB_TENSOR = 12, /* struct mt_atb_tensor: a tensor of one */
 };
 
 /* a0 of a HAL call that failed: 1 = out of memory outside of any allocation call of acl or rt. */
@@ -132,6 +134,16 @@ enum mt_fn {
 	/* A request of the process itself (libmemtap_marks.so): a0 = its value, a1 = enum
 	 * mt_ask; text */
 	MT_FN_ASK,
+	/* ATB: a0 = workspace of an operation, a1 = its bytes, a2 = 1: at its end, a3 = 1: of a
+	 * release that tells mstx of it */
+	MT_FN_ATB_POOL,
+	MT_FN_ATB_RUN,      /* struct mt_atb and mt_atb_tensor */
+	MT_FN_ATB_KERNEL,   /* the same */
+	MT_FN_ATB_LAUNCH,   /* Mki's part of it: records as of MT_FN_ATB_KERNEL */
+	/* The C library's allocator. a0 = address, a1 = size, a2 = enum mt_host_call,
+	 * a3 = 1: the block that a realloc has taken back, h.time is when it began */
+	MT_FN_HOST_ALLOC,
+	MT_FN_HOST_FREE,    /* a0 = address, a2 = enum mt_host_call */
 	MT_FN_MAX
 };
 
@@ -160,6 +172,14 @@ enum mt_ask {
 	MT_ASK_SNAPSHOT = 8, /* value = device; text = six numbers and a name */
 	MT_ASK_MARK = 9,     /* as a mark of mstx */
 	MT_ASK_MAX
+};
+
+/* Which function of an allocator: name_kind of its sites. */
+enum mt_host_call {
+	MT_HOST_OTHER = 0,  /* calloc, realloc, memalign … */
+	MT_HOST_MALLOC = 1,
+	MT_HOST_CFREE = 2,
+	MT_HOST_NEW = 3,    /* operators new and delete of an allocator that has its own */
 };
 
 enum mt_mstx_src { MT_MSTX_LIB = 0, MT_MSTX_PY = 1 };
@@ -238,6 +258,46 @@ struct mt_access {
 	__s64 sizes[MT_ACCESS_DIMS];
 };
 
+/* What a struct mt_atb is about. */
+enum mt_atb_what { MT_ATB_START = 0, MT_ATB_END, MT_ATB_KERNEL_START, MT_ATB_KERNEL_END };
+
+#define MT_ATB_NAME 128
+#define MT_ATB_DIR 256
+
+/*
+ * struct mt_atb: an execution of a runner, or of a kernel by one (ascend-abi.md 2.9). sp tells
+ * the calls of a thread apart: those around have a higher one.
+ */
+struct mt_atb {
+	struct mt_hdr h;
+	__u64 begin;
+	__u64 sp;      /* at the entry of Runner::Execute, or of OpsRunner::RunKernel */
+	__u64 runner;  /* its address */
+	__u64 workspace, bytes; /* of a runner; bytes with those in between of its kernels */
+	__u64 count;   /* executions of this runner before; of a kernel: its number in the runner */
+	__s64 id;      /* the last of the runner's numbers */
+	__u32 ids;     /* how many it has: one more for each graph around it */
+	__s32 ret;     /* of an end */
+	__u16 what;    /* enum mt_atb_what */
+	__u16 name_len, dir_len; /* NOTEXT of the header: name not readable; TRUNC: one is cut */
+	__u16 pad;
+	char name[MT_ATB_NAME]; /* of the operation, or of the kernel */
+	char dir[MT_ATB_DIR];   /* where the runner's tensors would be saved to */
+};
+
+/* struct mt_atb_tensor: behind the record of its start or end. raw: as atb::Tensor lies there. */
+struct mt_atb_tensor {
+	struct mt_hdr h;
+	__u64 sp;      /* of the execution */
+	__u8 write;    /* an output */
+	__u8 kernel;   /* of a kernel */
+	__u16 arg;
+	__u32 pad;
+	__u8 raw[104]; /* data type, format, 8 sizes, how many, address on device and host, bytes */
+};
+
+#define MT_ATB_TENSORS 128 /* of an execution looked at: twice what its vectors hold inline */
+
 /* Lifecycle: tgid/tid of the header are the (new) task's. */
 struct mt_task {
 	struct mt_hdr h;
@@ -251,6 +311,8 @@ _Static_assert(sizeof(struct mt_call) == 88, "wire call");
 _Static_assert(sizeof(struct mt_pta) == 88, "wire pta");
 _Static_assert(sizeof(struct mt_task) == 56, "wire task");
 _Static_assert(sizeof(struct mt_access) == 136, "wire access");
+_Static_assert(sizeof(struct mt_atb) == 488, "wire atb");
+_Static_assert(sizeof(struct mt_atb_tensor) == 152, "wire atb tensor");
 
 /* ---- maps shared by both sides ---- */
 
@@ -417,6 +479,60 @@ struct mt_cfg {
 	 * one less than this. 0: all is.
 	 */
 	__u64 pause_at;
+	__u32 host;         /* enum mt_host_mode */
+	__u32 exact;        /* 1: a process is stopped when such a range opens (--exact-ranges) */
+};
+
+/* Allocators of the host: when are their calls recorded? */
+enum mt_host_mode { MT_HOST_NONE = 0, MT_HOST_RANGES = 1, MT_HOST_ALWAYS = 2 };
+
+/* The text of a range (mstx) within which they are (msleaks.md 10). */
+#define MT_HOST_RANGE "report host memory info start"
+
+/* A process inside of such ranges. */
+struct mt_host_gate {
+	__u64 since;        /* boot time of the first; also tells its ranges from older ones */
+	__u32 open;         /* how many are open */
+	__u32 pad;
+};
+
+/* An open range of this kind: by its id, or without one by its thread. */
+struct mt_host_key {
+	__u32 tgid;
+	__u32 tid;          /* 0: it has an id */
+	__u64 id, domain;
+};
+
+struct mt_host_range {
+	__u64 since;        /* as in the gate */
+	__u32 depth;        /* without an id: ranges of the thread that are open, this one too */
+	__u32 pad;
+};
+
+/* A process that was stopped, and is to be continued by whoever takes this away. */
+struct mt_host_stop {
+	__u64 time;         /* boot time */
+	__u32 start;        /* as in mt_hdr */
+	__u32 pad;
+};
+
+enum mt_host_what { MT_HOST_OPENED = 1, MT_HOST_CLOSED, MT_HOST_FORKED, MT_HOST_EXECED };
+
+/* Was it stopped for the attach? */
+enum mt_host_stopped {
+	MT_STOP_NO = 0,     /* not asked for */
+	MT_STOP_SENT,
+	MT_STOP_TRACED,     /* no: by ptrace it is another's */
+	MT_STOP_OTHERS,     /* no: somebody else stops it just now */
+	MT_STOP_FAILED,
+};
+
+/* In the ring `host_notes`: memtap has to do something at once. */
+struct mt_host_note {
+	__u32 tgid, start;
+	__u32 what;         /* enum mt_host_what */
+	__u32 stop;         /* enum mt_host_stopped */
+	__u64 time;         /* boot time */
 };
 
 #define MT_STACKS_C  0x1
@@ -442,7 +558,8 @@ struct mt_inflight {
 
 /* Outermost open call of a class on a thread: launches, allocation calls, Python marks. */
 enum mt_guard_class { MT_GUARD_LAUNCH = 0, MT_GUARD_ALLOC = 1, MT_GUARD_PYMSTX = 2, MT_GUARD_MS_LIST = 3, MT_GUARD_MS_PART = 4,
-	MT_GUARD_MS_VMM = 5, MT_GUARD_OP = 6, MT_GUARD_CALL = 16 /* + enum mt_fn */ };
+	MT_GUARD_MS_VMM = 5, MT_GUARD_OP = 6, MT_GUARD_ATB_POOL = 7, MT_GUARD_ATB_KERNEL = 8, MT_GUARD_ATB_LAUNCH = 9,
+	MT_GUARD_ATB_LOOP = 10, MT_GUARD_HOST = 11, MT_GUARD_CALL = 16 /* + enum mt_fn */ };
 
 struct mt_guard_key {
 	__u32 tid;

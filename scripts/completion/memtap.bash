@@ -52,11 +52,12 @@ _memtap()
 	--owners) mapfile -t COMPREPLY < <(compgen -W 'objects none' -- "$cur"); return ;;
 	--collect-mode) mapfile -t COMPREPLY < <(compgen -W 'full custom' -- "$cur"); return ;;
 	--log-level) mapfile -t COMPREPLY < <(compgen -W 'debug info warn error' -- "$cur"); return ;;
+	--host-memory) mapfile -t COMPREPLY < <(compgen -W 'none ranges all' -- "$cur"); return ;;
 	--device) mapfile -t COMPREPLY < <(compgen -W 'npu npu:0 cpu' -- "$cur"); return ;;
 	esac
 	case $cmd in
 	record) mapfile -t COMPREPLY < <(compgen -W '-p --pid -n --name -a --all --cgroup --no-follow -o --output
-		--data-format --order --timeline --summary-json --level --events --ops --device --call-stack --stack-bytes --lines --debuginfod -d --duration
+		--data-format --order --timeline --summary-json --level --events --ops --device --host-memory --exact-ranges --call-stack --stack-bytes --lines --debuginfod -d --duration
 		--ring-size --steps --owners --analysis --collect-mode --log-level --strict -q --quiet -v --verbose -h --help --' -- "$cur") ;;
 	probes)
 		if [[ $cur == -* ]]; then
@@ -78,7 +79,7 @@ _memtap()
 	compare) _memtap_files '--level -o --output --strict -h --help' ;;
 	msleaks) _memtap_files '-h --help -v -V --version --level= --events= --steps= --call-stack= --analysis= --compare
 		--input= -i --input-path= --output= -o --output-path= --data-format= --format= --device= --collect-mode= --watch=
-		--log-level= --verbose --debug -q --quiet --generation= --ops= --extended --strict' ;;
+		--log-level= --verbose --debug -q --quiet --generation= --ops= --extended --exact-ranges --strict' ;;
 	esac
 }
 complete -F _memtap memtap

@@ -213,6 +213,47 @@ def part_loss(opts, table):
                   f"{r.summary['memory_kib'] / 1024:.0f} MiB at most")
 
 
+def host_run(opts, more, ranges, ms):
+    """A program that counts its own calls in ranges: {key: [numbers]} and its recording."""
+    lib = os.path.join(opts.build, "tests", "sim", "cann", "lib64", "libms_tools_ext.so")
+    cmd = [os.path.join(opts.build, "tests", "bench", "bench-host"), lib, str(ranges), str(ms)]
+    got = {}
+    with subprocess.Popen(cmd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as target:
+        target.stdout.readline()
+
+        def look(_pid):
+            for line in target.communicate("\n")[0].splitlines():
+                key, value = line.split("\t")
+                got.setdefault(key, []).append(float(value))
+
+        run = jobs.record(opts, target.pid, seconds=None, look=look, more=more)
+    return got, run
+
+
+def part_host(opts, table):
+    ranges = 5 if opts.quick else 15
+    got, run = host_run(opts, (), ranges, 100)
+    host = run.summary["host_memory"]
+    # Each pair is two rows; what else the ranges hold are the marks.
+    rows = (run.summary["accounting"]["rows"] - 2 * ranges) / 2
+    own = sum(got["pairs"])
+    plain, inside = statistics.median(got["plain"]), statistics.median(got["inside"])
+    table.add("host memory: a pair of malloc and free in a range", f"{inside:.0f} ns", f"{plain:.0f} ns outside",
+              f"medians of {ranges} ranges, on one thread")
+    table.add("host memory: the first calls of a range that are missed",
+              f"{host['missed_ns'] / ranges / 1e6:.1f} (at most {host['missed_most_ns'] / 1e6:.1f}) ms",
+              f"{(own - rows) / ranges:.0f} pairs a range at {plain:.0f} ns each",
+              f"the program's own count less the rows, mean of {ranges} ranges that allocate without a pause; of it one "
+              "grace period of the kernel")
+    got, run = host_run(opts, ("--exact-ranges",), ranges, 100)
+    host = run.summary["host_memory"]
+    rows = (run.summary["accounting"]["rows"] - 2 * ranges) / 2
+    table.add("… with --exact-ranges", f"{sum(got['pairs']) - rows:.0f} pairs missed",
+              verdict(sum(got["pairs"]) == rows and not run.summary["accounting"]["lost"], "0") +
+              f"; stopped {host['stopped_ns'] / ranges / 1e6:.1f} (at most {host['stopped_most_ns'] / 1e6:.1f}) ms a range",
+              f"the same, {ranges} ranges")
+
+
 def part_real(opts, table):
     """Rows of bench_real.py, which needs the real wheels: "what<TAB>figure<TAB>goal<TAB>how"."""
     script = os.path.join(HERE, "bench_real.py")
@@ -413,7 +454,7 @@ def tool_by_depth(opts, rounds):
 
 
 PARTS = {"probe": part_probe, "attach": part_attach, "memory": part_memory, "loader": part_loader,
-         "record": part_record, "loss": part_loss, "real": part_real, "ops": part_ops, "names": part_names,
+         "record": part_record, "loss": part_loss, "host": part_host, "real": part_real, "ops": part_ops, "names": part_names,
          "stacks": part_stacks, "tables": part_tables,
          "offline": part_offline, "writer": part_writer}
 

@@ -233,18 +233,18 @@ static int attach_empty(struct bench *b, const struct bench_case *c, int fd[2])
 	const char *path = "/proc/self/exe";
 
 	if (c->perf) {
-		fd[0] = kernel__perf_uprobe(path, off, false);
+		fd[0] = kernel__perf_uprobe(path, off, false, 0);
 		return fd[0] < 0 ? fd[0] : kernel__perf_set_bpf(b->empty_perf, fd[0]);
 	}
 	if (c->how == EMPTY_SESSION)
 		fd[0] = kernel__multi_link(b->empty_session, MT_BPF_TRACE_UPROBE_SESSION, path,
-					   &off, NULL, 1, 0);
+					   &off, NULL, 1, 0, 0);
 	else
 		fd[0] = kernel__multi_link(b->empty, MT_BPF_TRACE_UPROBE_MULTI, path, &off, NULL, 1,
-					   0);
+					   0, 0);
 	if (c->how == EMPTY_PAIR)
 		fd[1] = kernel__multi_link(b->empty, MT_BPF_TRACE_UPROBE_MULTI, path, &off, NULL, 1,
-					   MT_UPROBE_MULTI_RETURN);
+					   MT_UPROBE_MULTI_RETURN, 0);
 	return fd[0] < 0 ? fd[0] : 0;
 }
 

@@ -4,7 +4,7 @@
 #
 #   tests/bench/run.sh [--quick] [PART...]     as root
 #
-# Parts: probe attach memory loader record loss real ops names stacks tables offline writer; all but the writer without any.
+# Parts: probe attach memory loader record loss host real ops names stacks tables offline writer; all but the writer without any.
 # BUILD names the build folder (default: build in the source tree).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)

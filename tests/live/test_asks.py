@@ -65,13 +65,24 @@ class Asks(BasicTest):
         """V-now has nothing outside of the windows, and goes on with its blocks."""
         p = self.front('windows', '--collect-mode=deferred', '--generation=now', '--level=op,kernel',
                        TOOLPKG='msmemscope')
-        kinds = self.brief(p.by_id)
-        self.assertEqual(kinds[0], 'SYSTEM START_TRACE')
-        self.assertEqual(kinds[-1], 'SYSTEM STOP_TRACE')
-        self.assertEqual(kinds.count('MSTX Mark'), 1)
-        self.assertEqual([r['id'] for r in p.by_id], list(range(len(kinds))))
+        launch = 'KERNEL_LAUNCH KERNEL_LAUNCH'
+        self.assertEqual(self.brief(r for r in p.by_id if r['type'] != 'HAL'), [
+            'MALLOC PTA', 'SYSTEM START_TRACE', 'MALLOC PTA', 'MALLOC PTA', launch, 'FREE PTA', 'MSTX Mark',
+            'SYSTEM STOP_TRACE', 'FREE PTA', 'MALLOC PTA', 'SYSTEM START_TRACE', 'MALLOC PTA', 'FREE PTA', 'FREE PTA',
+            launch, 'SYSTEM STOP_TRACE', 'FREE PTA'])
+        self.assertEqual([r['id'] for r in p.by_id], list(range(len(p.by_id))))
+        # a, b, c, a's end, b that went between the windows, d that came there, e, c's and d's end, e that went behind.
         memory = [r for r in p.by_id if r['type'] == 'PTA']
-        self.assertEqual([r['allocation_id'] for r in memory], [1, 2, 3, 4, 2, 5])
+        first = memory[0]['allocation_id']
+        self.assertEqual([r['allocation_id'] - first for r in memory], [0, 1, 2, 0, 1, 3, 4, 2, 3, 4])
+        made_up = [r['attr'].get('shadow') == 'true' for r in memory]
+        self.assertEqual(made_up, [True, False, False, False, True, True, False, False, False, True])
+        self.assertEqual([r['used'] is None for r in memory], made_up)
+        # What the driver gave stands before, and ends at the end of the process.
+        hal = [r for r in p.by_id if r['type'] == 'HAL']
+        self.assertEqual([r['event'] for r in hal[:len(hal) // 2]], ['MALLOC'] * (len(hal) // 2))
+        self.assertEqual({r['attr'].get('shadow') for r in hal if r['event'] == 'MALLOC'}, {'true'})
+        self.assertGreater(len(hal), 1)
 
     def test_every_start(self):
         """A launch right behind a start is never missed, although launches are not taken before."""

@@ -147,7 +147,7 @@ class Files(BasicTest):
                                ('npu:0,cpu', {'0', 'host', 'cpu'})):
             with self.subTest(device=option):
                 result, job = self.traced('--threads', 3, '--devices', 3, '--no-torch', seconds=0.6,
-                                          rec=('--device', option))
+                                          rec=('--device', option, '--host-memory', 'none'))
                 self.agree(result, job, keep=lambda e: e.device in wanted | {'N/A'})
                 self.assertEqual({r['device'] for r in result.rows} - {'N/A'}, wanted)
 

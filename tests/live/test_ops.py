@@ -62,6 +62,19 @@ class Ops(harness.LiveTest):
                                    env={'MEMTAP_DISABLE': 'multi,session,cookie'})
         self.assertEqual(rows(result.rows), [x for x in said(text) if re.match(r'(START|END) aten\.(cat|add_|sort)\.', x)])
 
+    def test_with_stacks(self):
+        """The programs that walk stacks, which are others: the same rows on each mechanism; C has no Python stack."""
+        for options, env in ((['--ops'], None), (['--ops'], {'MEMTAP_DISABLE': 'loop'}),
+                             (['--ops'], {'MEMTAP_DISABLE': 'sleepable'}),
+                             ([r'--ops=\.(cat|add_|sort)\.'], {'MEMTAP_DISABLE': 'multi,session'}),
+                             ([r'--ops=\.(cat|add_|sort)\.'], {'MEMTAP_DISABLE': 'loop,multi,session,cookie'})):
+            result, text = self.traced(*options, '--level=0', '--events=launch,access', '--call-stack=c,python', env=env)
+            chosen = len(options[0]) > 5
+            want = [x for x in said(text) if not chosen or re.match(r'(START|END) aten\.(sort|cat|add_)\.', x)]
+            got = [x for x in rows(result.rows) if not chosen or x.startswith(('START', 'END'))]
+            self.assertEqual(got, want, env)
+            self.assertEqual({r['call_py'] + r['call_c'] for r in result.rows if r['event'] in ('OP_LAUNCH', 'ACCESS')}, {''})
+
     def test_too_many(self):
         """Without uprobe_multi not all of them: refused, and why."""
         for options in (['--ops'], ['--events=access']):

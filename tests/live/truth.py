@@ -253,6 +253,27 @@ def marks(rules, devices, r, out):
     out.append(Expected(r, 'MSTX', kind, None, ENTRY, check=check_name))
 
 
+def atb(rules, devices, r, out):
+    """An operation of sim-train: its workspace, its runner, its one kernel."""
+    on_device = thread_device(rules, devices, r)
+    path = rf'.*_{r["pid"]}/\d+/\d+_{re.escape(r["name"])}'
+
+    def named(name, pattern):
+        def check(row):
+            if row['name'] != name or not re.fullmatch(pattern, row['attr']['path']):
+                return f'name {row["name"]!r} path {row["attr"]["path"]}'
+            return on_device(row)
+        return check
+    sizes = {'size': r['size']}
+    out.append(Expected(r, 'MALLOC', 'ATB', r['out'], ENTRY, sizes, check=on_device))
+    for word in ('START', 'END'):
+        out.append(Expected(r, 'OP_LAUNCH', 'ATB_' + word, None, INSIDE, attrs={
+            'workspace_ptr': hex(r['out']), 'workspace_size': str(r['size'])}, check=named(r['name'], path)))
+        out.append(Expected(r, 'KERNEL_LAUNCH', 'KERNEL_' + word, None, INSIDE, check=named(
+            '0_LayernormF16Kernel', path + '/0_LayernormF16Kernel/' + {'START': 'before', 'END': 'after'}[word])))
+    out.append(Expected(r, 'FREE', 'ATB', r['out'], RETURN, sizes, check=on_device))
+
+
 def is_mark(fn):
     return (fn.startswith('mstx') and any(w in fn for w in ('Mark', 'Range'))) or \
         fn.startswith(('py_mstx_', 'npu_mstx_'))
@@ -327,6 +348,8 @@ def expected(records, rules):
         elif fn in ('aclInit', 'aclFinalize') and r['ret'] == 0:
             out.append(Expected(r, 'SYSTEM', 'ACL_INIT' if fn == 'aclInit' else 'ACL_FINI', None, RETURN,
                                 {'device': 'N/A'}))
+        elif fn == 'atb_execute':
+            atb(rules, devices, r, out)
         elif fn in ('ms_alloc', 'ms_keep') and r['out']:
             out.append(Expected(r, 'MALLOC', 'MINDSPORE', r['out'], RETURN, {'size': r['size']},
                                 check=ms_check(rules, devices, r)))

@@ -142,10 +142,10 @@ def compare(ours, theirs, drop=(), without=(), unordered=UNORDERED):
     return differs
 
 
-def events_of(path, pids):
+def events_of(path, pids, without=()):
     """Events of a trace file, without ordinals; those of kernels last, for they fall anywhere."""
     with open(path, encoding='utf-8') as f:
-        events = [e for e in json.load(f) if e]
+        events = [e for e in json.load(f) if e and e['name'] not in without]
     names, out, kernels = collections.defaultdict(Numbers), [], []
     for e in events:
         name = re.sub(r'^mem \d+ leak$', 'mem leak', e['name'])
@@ -157,16 +157,20 @@ def events_of(path, pids):
     return out + kernels
 
 
-def compare_traces(case, ours, folder, kernels=True):
-    """{file: what differs}; ours: {'npu0': path, ...}; not kernels: these are the simulated CANN's, too."""
+def compare_traces(case, ours, folder, kernels=True, without=(), edit=None):
+    """{file: what differs}; ours: {'npu0': path, ...}; not kernels: these are the simulated CANN's, too.
+
+    without: names of events that differ on purpose; edit: of the vendor's events."""
     differs = {}
     theirs = {re.match(r'[a-z]+\d*', os.path.basename(p))[0] for p in glob.glob(os.path.join(DATA, case, '*_trace_*.json*'))}
     theirs -= {'python'}
     if theirs != set(ours):
         differs['files'] = f'{sorted(ours)}, the vendor {sorted(theirs)}'
     for name in theirs & set(ours):
-        a = events_of(ours[name], Numbers())
-        b = events_of(vendor_file(case, name + '_trace_*.json*', folder), Numbers())
+        a = events_of(ours[name], Numbers(), without)
+        b = events_of(vendor_file(case, name + '_trace_*.json*', folder), Numbers(), without)
+        if edit:
+            b = edit(b)
         if not kernels:
             a, b = ([e for e in x if e[1] != 'kernel'] for x in (a, b))
         if a != b:

@@ -116,10 +116,10 @@ def cann_libs(b, a, npu_libs, torch_libs, system, cuda):
                                                  'aclGenGraph'))}
     tdt = {n for n in rest if n.startswith('acltdt')}
 
-    def extend(soname, sources, names, libs):
+    def extend(soname, sources, names, libs, flags=()):
         names = {n for n in names if n not in have}
         b.link(soname, [os.path.join(CANN, s) for s in sources] +
-               [b.stub_file(soname, names, kinds)], [lib(x) for x in libs])
+               [b.stub_file(soname, names, kinds)], [lib(x) for x in libs], flags)
         return len(names)
 
     count = [
@@ -131,8 +131,8 @@ def cann_libs(b, a, npu_libs, torch_libs, system, cuda):
         extend('libacl_tdt_channel.so', [], tdt, []),
         extend('libhccl.so', ['hccl.c', 'hccl_shared.c'], hccl | {n for n in need if n.startswith('Hccl')},
                ['libacl_rt.so', 'libruntime.so']),
-        extend('libatb.so', ['atb.cc'], {n for n in need if re.match(r'_Z(N|NK|TIN|TVN)3atb', n)},
-               ['libruntime.so', 'libacl_rt.so', 'libsim_truth.so']),
+        extend('libatb.so', ['../atb/atb.cc', '../atb/atb_run.cc'], {n for n in need if re.match(r'_Z(N|NK|TIN|TVN)3atb', n)},
+               ['libmki.so', 'libruntime.so', 'libacl_rt.so', 'libsim_truth.so'], ['-DATB_GEN=82']),
     ]
     Elf._cache.clear()
     have = set()

@@ -209,7 +209,7 @@ Test(decompose, labels_without_end)
 	const struct owner_pool *pools;
 	const struct owned *owned;
 	char label[LENGTH + 1];
-	struct item told = block(1, ROW_MALLOC, 4096);
+	struct item read = block(1, ROW_MALLOC, 4096);
 	size_t n, i, more = 0, groups = 0;
 	int err = 0;
 
@@ -227,9 +227,9 @@ Test(decompose, labels_without_end)
 		cr_assert_eq(decompose__item(d, &it), 0, "label %zu", i);
 	}
 	/* So is one that was read from Python objects. */
-	told.alloc = 1;
-	cr_assert_eq(decompose__told(d, &told, label, 1), 0);
-	cr_assert_eq(decompose__item(d, &told), 0);
+	read.alloc = 1;
+	cr_assert_eq(decompose__told(d, &read, label, 1), 0);
+	cr_assert_eq(decompose__item(d, &read), 0);
 	cr_assert_eq(decompose__finish(d), 0);
 	pools = decompose__pools(d, &n);
 	cr_assert_eq(n, 1);
@@ -245,4 +245,79 @@ Test(decompose, labels_without_end)
 	decompose__free(d);
 	rules__free(rules);
 	texts__free(texts);
+}
+
+/* ---- inefficient memory while it is recorded ---- */
+
+static char told[512];
+
+static void on_mark(void *ctx, const struct ineff_block *b)
+{
+	size_t n = strlen(told);
+	unsigned int i;
+
+	cr_expect_eq(ctx, told);
+	n += (size_t)snprintf(told + n, sizeof(told) - n, "%u:%llx", b->pid, (unsigned long long)b->ptr);
+	for (i = 0; i < b->n_kinds; i++)
+		n += (size_t)snprintf(told + n, sizeof(told) - n, "%c%s", i ? ',' : '=',
+				      ineff__name((enum ineff)b->kinds[i]));
+	snprintf(told + n, sizeof(told) - n, " ");
+}
+
+/* One operator with one event of a block, told by its address as a recording does; 0: none. */
+static void call(struct inefficient *x, uint32_t pid, enum row_event event, uint64_t ptr)
+{
+	struct item it = { .pid = pid, .event = ROW_OP_LAUNCH, .type = ROW_ATEN_START };
+	struct item b = { .pid = pid, .event = (uint8_t)event, .ptr = ptr, .size = 512, .pool = ROW_PTA, .type = ROW_PTA };
+
+	cr_assert_eq(inefficient__item(x, &it), 0);
+	if (ptr)
+		cr_assert_eq(inefficient__item(x, &b), 0);
+	it.type = ROW_ATEN_END;
+	cr_assert_eq(inefficient__item(x, &it), 0);
+}
+
+Test(inefficient, live)
+{
+	struct inefficient *x = inefficient__new(3, 0);
+	struct item shadow = { .pid = 5, .event = ROW_FREE, .ptr = 0x3000, .pool = ROW_PTA, .flags = ITEM_SHADOW };
+	size_t n;
+
+	told[0] = '\0';
+	inefficient__live(x, on_mark, told);
+	call(x, 5, ROW_MALLOC, 0x1000);
+	call(x, 5, ROW_MALLOC, 0x2000);
+	call(x, 5, ROW_FREE, 0x2000);
+	cr_expect_str_eq(told, "");
+	/* At the access, and with what it was before at the free. */
+	call(x, 5, ROW_ACCESS, 0x1000);
+	cr_expect_str_eq(told, "5:1000=early_allocation ");
+	call(x, 5, ROW_MALLOC, 0x3000);
+	call(x, 5, ROW_FREE, 0x1000);
+	cr_expect_str_eq(told, "5:1000=early_allocation 5:1000=early_allocation,late_deallocation ");
+	/* Nothing is kept of it: the same address is another block. */
+	told[0] = '\0';
+	call(x, 5, ROW_MALLOC, 0x1000);
+	call(x, 5, ROW_ACCESS, 0x1000);
+	cr_expect_str_eq(told, "");
+	/* Made up at the end: not called late. */
+	call(x, 5, ROW_ACCESS, 0x3000);
+	told[0] = '\0';
+	call(x, 5, ROW_MALLOC, 0x4000);
+	call(x, 5, ROW_ACCESS, 0);
+	cr_assert_eq(inefficient__item(x, &shadow), 0);
+	cr_expect_str_eq(told, "");
+	/* Of a process that has ended nothing is known, of others all. */
+	call(x, 6, ROW_MALLOC, 0x1000);
+	call(x, 6, ROW_MALLOC, 0x2000);
+	call(x, 6, ROW_FREE, 0x2000);
+	inefficient__forget(x, 5);
+	call(x, 5, ROW_ACCESS, 0x1000);
+	cr_expect_str_eq(told, "");
+	call(x, 6, ROW_ACCESS, 0x1000);
+	cr_expect_str_eq(told, "6:1000=early_allocation ");
+	cr_assert_eq(inefficient__finish(x), 0);
+	inefficient__list(x, &n);
+	cr_expect_eq(n, 0);
+	inefficient__free(x);
 }

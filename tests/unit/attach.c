@@ -15,6 +15,8 @@
 
 static bool multi;
 static uint64_t bad; /* this offset is refused */
+static int pids; /* that were asked for */
+static bool threads; /* a link of one process is one of a thread */
 static uint64_t cookies; /* of multi links, added up */
 
 static int some_fd(void)
@@ -37,10 +39,11 @@ int progs__clone(struct progs *p, const char *prog, uint32_t attach_type, uint32
 	return 0;
 }
 
-int kernel__perf_uprobe(const char *path, uint64_t off, bool ret)
+int kernel__perf_uprobe(const char *path, uint64_t off, bool ret, int pid)
 {
 	(void)path;
 	(void)ret;
+	pids |= pid;
 	return off == bad ? -EINVAL : some_fd();
 }
 
@@ -59,7 +62,7 @@ int kernel__perf_set_bpf(int prog, int perf)
 }
 
 int kernel__multi_link(int prog, uint32_t type, const char *path, const __u64 *off,
-		       const __u64 *cookie, uint32_t n, uint32_t flags)
+		       const __u64 *cookie, uint32_t n, uint32_t flags, int pid)
 {
 	uint32_t i;
 
@@ -67,6 +70,10 @@ int kernel__multi_link(int prog, uint32_t type, const char *path, const __u64 *o
 	(void)type;
 	(void)path;
 	(void)flags;
+	pids |= pid;
+	/* As a kernel that knows threads for processes, or one that does not. */
+	if (pid < 0)
+		return threads ? -EBADF : -EINVAL;
 	for (i = 0; i < n; i++)
 		if (off[i] == bad)
 			return -EINVAL;
@@ -146,6 +153,37 @@ Test(attach, by_session)
 	bad = 0;
 	cr_expect_eq(attach__file(a, 0, reqs, 3), 0);
 	cr_expect_eq(attach__links(a), 3, "all in one link");
+	attach__free(a);
+}
+
+/* One process only: by a link where that means all of its threads, else by perf events. */
+Test(attach, in_a_process)
+{
+	struct attach *a = attach__new(NULL, NULL);
+	struct attach_req reqs[6];
+
+	multi = true;
+	memcpy(reqs, plan, sizeof(reqs));
+	attach__in(a, 1234, "x_e");
+	pids = 0;
+	cr_expect_eq(attach__file(a, 0, reqs, 6), 0);
+	cr_expect_eq(pids, 1234);
+	cr_expect_eq(attach__links(a), 2);
+	attach__free(a);
+}
+
+Test(attach, in_a_process_of_threads)
+{
+	struct attach *a = attach__new(NULL, NULL);
+	struct attach_req reqs[6];
+
+	multi = threads = true;
+	memcpy(reqs, plan, sizeof(reqs));
+	attach__in(a, 1234, "x_e");
+	pids = 0;
+	cr_expect_eq(attach__file(a, 0, reqs, 6), 0);
+	cr_expect_eq(pids, 1234);
+	cr_expect_eq(attach__links(a), 6);
 	attach__free(a);
 }
 

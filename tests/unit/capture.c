@@ -246,6 +246,19 @@ Test(decode, hal_create)
 	cr_expect_eq(e.flags, EVF_CREATE);
 }
 
+Test(decode, host)
+{
+	struct event e = decode(MT_FN_HOST_ALLOC, 0x1234, 100, MT_HOST_MALLOC, 0);
+
+	cr_expect_eq(e.kind, EV_HOST_ALLOC);
+	cr_expect(e.addr == 0x1234 && e.size == 100 && e.key == MT_HOST_MALLOC && e.device == -1);
+	/* what a realloc takes back */
+	e = decode(MT_FN_HOST_ALLOC, 0x1234, 0, MT_HOST_OTHER, 1);
+	cr_expect(e.kind == EV_HOST_FREE && e.addr == 0x1234 && e.key == MT_HOST_OTHER);
+	e = decode(MT_FN_HOST_FREE, 0x1234, 0, MT_HOST_CFREE, 0);
+	cr_expect(e.kind == EV_HOST_FREE && e.key == MT_HOST_CFREE);
+}
+
 Test(decode, frees)
 {
 	struct event e = decode(MT_FN_HAL_FREE, 0x1234, 0, 0, 0);
@@ -519,7 +532,8 @@ Test(decode, every_function)
 		struct mt_call c = call_of(fn, 0, 0, 0, 0);
 		bool none = fn == MT_FN_PTA_REPORT || fn == MT_FN_C10_REPORT ||
 			    fn == MT_FN_SEGMENT || fn == MT_FN_ENCLOSING || fn == MT_FN_TASK ||
-			    fn == MT_FN_MS_VMM;
+			    fn == MT_FN_MS_VMM || fn == MT_FN_ATB_RUN || fn == MT_FN_ATB_KERNEL ||
+			    fn == MT_FN_ATB_LAUNCH;
 
 		cr_expect_eq(event__decode(&c, sizeof(c), PTA_LAYOUT_C, &e), none ? -EBADMSG : 0,
 			     "fn %u", fn);

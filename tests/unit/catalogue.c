@@ -35,6 +35,8 @@ Test(catalogue, wants_libraries)
 		"libmindspore_backend.so",
 		"libmindspore_common.so",
 		"libmindspore_ascend_res_manager.so",
+		"libatb.so",
+		"libmki.so",
 	};
 	static const char *const bad[] = {
 		"",

@@ -419,6 +419,17 @@ static struct event random_event(unsigned int *seed)
 	e.stream = (uint64_t)(rand_r(seed) % 3);
 	e.key = (uint64_t)(rand_r(seed) % 5);
 	e.name_kind = (uint8_t)(rand_r(seed) % 7);
+	if (e.kind >= EV_ATB_START && e.kind <= EV_ATB_KERNEL_END) {
+		static struct mt_atb r;
+
+		r = (struct mt_atb){ .sp = e.key,
+				     .runner = (uint64_t)(rand_r(seed) % 5),
+				     .ids = (uint32_t)(rand_r(seed) % 4),
+				     .count = (uint64_t)(rand_r(seed) % 3),
+				     .name_len = (uint16_t)strlen(text) };
+		memcpy(r.name, text, r.name_len);
+		e.atb = &r;
+	}
 	return e;
 }
 

@@ -19,6 +19,7 @@
 
 static struct row rows[4096];
 static char row_names[4096][64];
+static char row_paths[4096][256];
 static size_t n_rows, n_ended;
 static const char *visible; /* of the next process that is met */
 static uint32_t nspid;
@@ -33,6 +34,7 @@ static void on_row(void *ctx, const struct row *r)
 	snprintf(row_names[n_rows], sizeof(row_names[0]), "%.*s", (int)r->name_len,
 		 r->name ? r->name : "");
 	rows[n_rows].name = row_names[n_rows];
+	snprintf(row_paths[n_rows], sizeof(row_paths[0]), "%s", r->path ? r->path : "");
 	n_rows++;
 }
 

@@ -136,6 +136,57 @@ Test(order, labels)
 	rm_dir(d);
 }
 
+/* What a block became stands in its MALLOC row: msleaks.md 8 and 17.7, 7. */
+static char *became(bool newer, const char *owner, const char *found, const char *waste)
+{
+	struct row rows[] = { block_row(ROW_MALLOC, ROW_PTA, 1, 5, 100), block_row(ROW_ACCESS, ROW_READ, 2, 5, 108),
+			      block_row(ROW_FREE, ROW_PTA, 3, 5, 100) };
+	const struct out_owner w = { .pid = 5, .type = ROW_PTA, .ptr = 100, .owner = found };
+	struct out_opts opts = { .order = OUT_ORDER_BLOCK, .vendor = true, .newer = newer };
+	char *d = tmp_dir(), *csv, *line, *end;
+	struct out *o;
+
+	opts.dir = d;
+	rows[0].attrs |= owner ? ATTR_OWNER : 0;
+	rows[0].owner = owner;
+	rows[1].pool = ROW_PTA;
+	rows[1].block_ptr = 100;
+	rows[1].attrs |= ATTR_ACCESS;
+	rows[1].shape = "torch.Size([2])";
+	cr_assert(!out__open(&opts, &o));
+	cr_assert(!out__row(o, &rows[0]) && !out__row(o, &rows[1]));
+	if (found)
+		cr_assert(!out__owner(o, &w));
+	if (waste)
+		out__waste(o, 5, ROW_PTA, 100, waste);
+	out__waste(o, 6, ROW_PTA, 100, "of another process");
+	cr_assert(!out__row(o, &rows[2]));
+	cr_assert(!out__close(o));
+	csv = read_found(d, "dump", newer ? "memscope_dump_" : "leaks_dump_", ".csv");
+	rm_dir(d);
+	line = strstr(csv, "\n1,MALLOC");
+	cr_assert(line);
+	end = strstr(line, "}\"");
+	cr_assert(end);
+	*end = '\0';
+	line = strstr(line, ",owner:");
+	return line ? line + 1 : strdup("");
+}
+
+Test(order, became)
+{
+	cr_expect_str_eq(became(false, "PTA", NULL, NULL), "owner:PTA@ops@aten");
+	cr_expect_str_eq(became(true, "PTA", NULL, NULL), "owner:PTA@ops");
+	cr_expect_str_eq(became(false, "PTA@mine", NULL, NULL), "owner:PTA@ops@aten@mine");
+	cr_expect_str_eq(became(false, "PTA@mine", "PTA@model@weight", NULL), "owner:PTA@model@weight@mine");
+	cr_expect_str_eq(became(true, "PTA", "PTA@weight", NULL), "owner:PTA@weight@ops");
+	/* Without the analysis there is no owner but the program's. */
+	cr_expect_str_eq(became(false, "@mine", NULL, NULL), "owner:@mine");
+	cr_expect_str_eq(became(false, NULL, NULL, NULL), "");
+	cr_expect_str_eq(became(false, "PTA", NULL, "early_allocation,late_deallocation"),
+			 "owner:PTA@ops@aten,inefficient_type:early_allocation,late_deallocation");
+}
+
 Test(order, process_end)
 {
 	struct out_opts opts = { .order = OUT_ORDER_BLOCK };

@@ -42,6 +42,8 @@ struct inefficient {
 	struct ineff_block *list;
 	size_t n, cap;
 	struct ineff_counts counts;
+	ineff_fn fn; /* NULL: of a file */
+	void *ctx;
 };
 
 const char *ineff__name(enum ineff k)
@@ -61,6 +63,12 @@ struct inefficient *inefficient__new(uint64_t idle, int64_t min_size)
 	x->idle = idle;
 	x->min_size = min_size;
 	return x;
+}
+
+void inefficient__live(struct inefficient *x, ineff_fn fn, void *ctx)
+{
+	x->fn = fn;
+	x->ctx = ctx;
 }
 
 void inefficient__free(struct inefficient *x)
@@ -122,7 +130,7 @@ static int operator(struct inefficient *x, const struct item *it)
 	return 0;
 }
 
-static void flag(struct ineff_block *b, enum ineff kind)
+static void flag(const struct inefficient *x, struct ineff_block *b, enum ineff kind)
 {
 	unsigned int i;
 
@@ -131,13 +139,15 @@ static void flag(struct ineff_block *b, enum ineff kind)
 			return;
 	}
 	b->kinds[b->n_kinds++] = (uint8_t)kind;
+	if (x->fn)
+		x->fn(x->ctx, b);
 }
 
 static int ended(struct inefficient *x, uint64_t index)
 {
 	struct block *b = &x->blocks[index];
 
-	if (b->is.n_kinds) {
+	if (b->is.n_kinds && !x->fn) {
 		if (!VEC_GROW(x->list, x->n, x->cap))
 			return -ENOMEM;
 		x->list[x->n++] = b->is;
@@ -189,7 +199,7 @@ static int allocated(struct inefficient *x, const struct item *it, const struct 
 	return 0;
 }
 
-static void accessed(struct inefficient *x, struct block *b, const struct clock *c)
+static void accessed(const struct inefficient *x, struct block *b, const struct clock *c)
 {
 	uint64_t gap = c->now - b->last;
 
@@ -198,20 +208,20 @@ static void accessed(struct inefficient *x, struct block *b, const struct clock 
 	if (b->last_access) {
 		b->is.idle = MT_MAX(b->is.idle, gap);
 		if (gap > x->idle)
-			flag(&b->is, INEFF_IDLE);
+			flag(x, &b->is, INEFF_IDLE);
 	}
 	if (c->free_at != NEVER && b->first != NEVER && b->first > c->free_at &&
 	    b->born < c->free_at)
-		flag(&b->is, INEFF_EARLY);
+		flag(x, &b->is, INEFF_EARLY);
 	b->last = c->now;
 	b->last_access = true;
 }
 
-static void freed(struct block *b, const struct clock *c)
+static void freed(const struct inefficient *x, struct block *b, const struct clock *c)
 {
 	if (c->malloc_at != NEVER && b->last_access && b->last != c->now &&
 	    b->last < c->malloc_at && c->now > c->malloc_at)
-		flag(&b->is, INEFF_LATE);
+		flag(x, &b->is, INEFF_LATE);
 }
 
 static int memory(struct inefficient *x, const struct item *it)
@@ -247,7 +257,7 @@ static int memory(struct inefficient *x, const struct item *it)
 		return 0;
 	}
 	if (x->blocks[index].is.size >= x->min_size && !(it->flags & ITEM_SHADOW))
-		freed(&x->blocks[index], c);
+		freed(x, &x->blocks[index], c);
 	hmap__del(&x->live, item__key(it), NULL);
 	return ended(x, index);
 }
@@ -263,6 +273,28 @@ int inefficient__item(struct inefficient *x, const struct item *it)
 		return memory(x, it);
 	default:
 		return 0;
+	}
+}
+
+void inefficient__forget(struct inefficient *x, uint32_t pid)
+{
+	struct hkey k, *gone = malloc((x->live.n + 1) * sizeof(*gone));
+	size_t pos = 0, n = 0, i;
+	uint64_t v;
+
+	/* Without memory they stay: an address that comes again is another block all the same. */
+	while (gone && hmap__next(&x->live, &pos, &k, &v))
+		if (x->blocks[v].is.pid == pid)
+			gone[n++] = k;
+	for (i = 0; i < n; i++)
+		if (hmap__del(&x->live, gone[i], &v))
+			ended(x, v);
+	free(gone);
+	for (i = 0; i < OF_MAX; i++) {
+		uint64_t *at = hmap__get(&x->clocks, (struct hkey){ pid, i });
+
+		if (at)
+			x->clock_list[*at] = (struct clock){ .malloc_at = NEVER, .free_at = NEVER };
 	}
 }
 

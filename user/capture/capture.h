@@ -42,9 +42,18 @@ enum event_kind {
 	EV_MS_KEEP, /* addr, size: what is kept of a block that is freed else */
 	EV_MS_PART, /* the end of the call that does that */
 	EV_ASK, /* key = enum mt_ask, addr = its value, text */
+	EV_HOST_ALLOC, /* addr, size; key = enum mt_host_call */
+	EV_HOST_FREE, /* addr; the same */
 	EV_OP_START, /* key = number of the operator; text = its name, by who reads it */
 	EV_OP_END,
 	EV_ACCESS, /* the same; addr, size, device (logical), access */
+	EV_ATB_START, /* a runner of ATB: atb */
+	EV_ATB_END,
+	EV_ATB_KERNEL_START, /* a kernel of one: atb */
+	EV_ATB_KERNEL_END, /* the same; ret */
+	EV_ATB_TENSOR, /* key = atb->sp of its execution; addr, size, access */
+	EV_ATB_MALLOC, /* workspace of an operation: addr, size, key = 1: mstx is told of it */
+	EV_ATB_FREE,
 	EV_FORK, /* addr = parent tgid */
 	EV_EXEC,
 	EV_EXIT,
@@ -72,12 +81,14 @@ enum event_kind {
 /* Highest number a device can have: 10 bits in the flag of halMemAlloc. */
 #define EVENT_DEVICE_MAX 1023
 
-/* A tensor, of EV_ACCESS. */
+/* A tensor, of EV_ACCESS and EV_ATB_TENSOR. */
 struct access {
 	bool write, result;
+	bool kernel; /* ATB: of a kernel */
 	bool cut; /* it has more dimensions than dims */
 	uint8_t n_dims;
-	const char *dtype; /* "torch.float32"; static text */
+	const char *dtype; /* "torch.float32", "ACL_FLOAT16"; static text */
+	const char *format; /* ATB: "ACL_FORMAT_ND" */
 	int64_t dims[MT_ACCESS_DIMS];
 };
 
@@ -102,6 +113,7 @@ struct event {
 	uint32_t refused;
 	struct access access;
 	struct mt_refs refs; /* its call stacks */
+	const struct mt_atb *atb; /* the record, checked; valid during the callback */
 	const char *text; /* not NUL-terminated; valid during the callback */
 	uint32_t text_len;
 };
@@ -112,6 +124,9 @@ struct event {
  */
 /* access.c: the tensor of a record into e. 0, or -EBADMSG for what cannot be one. */
 int access__decode(const struct mt_access *r, struct event *e);
+/* atb.c: the same of ATB; the operation or kernel of a record, and a tensor. */
+int atb__decode(const struct mt_atb *r, struct event *e);
+int atb__decode_tensor(const struct mt_atb_tensor *r, struct event *e);
 int event__decode(const void *rec, size_t size, enum pta_layout layout, struct event *e);
 
 /* Layout of PTA records, learnt from the records alone (2.7.1): a check, or the

@@ -129,10 +129,19 @@ static void from_call(const struct mt_call *c, struct event *e)
 		e->kind = c->h.fn == MT_FN_ATEN_START ? EV_OP_START : EV_OP_END;
 		e->key = c->a[0];
 		break;
+	case MT_FN_ATB_POOL:
+		e->kind = c->a[2] ? EV_ATB_FREE : EV_ATB_MALLOC;
+		e->key = c->a[3];
+		break;
 	case MT_FN_ASK:
 		e->kind = EV_ASK;
 		e->key = (uint32_t)c->a[1];
 		e->size = 0;
+		break;
+	case MT_FN_HOST_ALLOC:
+	case MT_FN_HOST_FREE:
+		e->kind = c->h.fn == MT_FN_HOST_FREE || c->a[3] == 1 ? EV_HOST_FREE : EV_HOST_ALLOC;
+		e->key = c->a[2];
 		break;
 	case MT_FN_MS_ALLOC:
 	case MT_FN_MS_FREE:
@@ -230,7 +239,11 @@ static bool size_is_wrong(const struct event *e)
 	case EV_WS:
 	case EV_MS_ALLOC:
 	case EV_MS_KEEP:
+	case EV_HOST_ALLOC:
 	case EV_ACCESS:
+	case EV_ATB_TENSOR:
+	case EV_ATB_MALLOC:
+	case EV_ATB_FREE:
 		return !e->ret && (e->size < 0 || e->size >= (int64_t)1 << 56);
 	default:
 		return false;
@@ -283,6 +296,14 @@ int event__decode(const void *rec, size_t size, enum pta_layout layout, struct e
 		break;
 	case MT_REC_ACCESS:
 		if (size < sizeof(struct mt_access) || access__decode(rec, e))
+			return -EBADMSG;
+		break;
+	case MT_REC_ATB:
+		if (size < sizeof(struct mt_atb) || atb__decode(rec, e))
+			return -EBADMSG;
+		break;
+	case MT_REC_ATB_TENSOR:
+		if (size < sizeof(struct mt_atb_tensor) || atb__decode_tensor(rec, e))
 			return -EBADMSG;
 		break;
 	case MT_REC_FORK:

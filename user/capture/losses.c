@@ -26,7 +26,7 @@ const char *loss__reason(unsigned int reason)
 bool loss__is_physical(unsigned int fn)
 {
 	return fn != MT_FN_PTA_REPORT && fn != MT_FN_C10_REPORT && fn != MT_FN_PTA_ALLOC &&
-	       fn != MT_FN_PTA_FREE;
+	       fn != MT_FN_PTA_FREE && !(fn >= MT_FN_ATB_POOL && fn <= MT_FN_ATB_LAUNCH);
 }
 
 int losses__read(int map_fd, struct loss **out, size_t *n)

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/host.h"
 #include "cli/later.h"
 #include "symbol/stacks.h"
 
@@ -296,6 +297,8 @@ static void on_map(void *ctx, const struct map_event *e)
 	/* Those that allocate: with -a the others are none of ours. */
 	if (s->stacks && !stacks__watches(s->stacks) && !s->t_stop && target__is(s, e->pid, &t))
 		callstack__mapped(s, e->pid);
+	if (!s->t_stop && s->host && target__is(s, e->pid, &t))
+		host__mapped(s, e->pid, e->path);
 	if (catalogue__wants(base) && !path__is_stub(e->path))
 		on_library(s, e);
 	else if (is_linker(base) && !s->t_stop)

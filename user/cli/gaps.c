@@ -140,6 +140,19 @@ void session__note_process(struct session *s, pid_t pid, uint64_t first)
 			(int)pid, (double)(g.last - g.first) / 1e6);
 }
 
+void session__note_host(struct session *s, pid_t pid, uint64_t first, uint64_t last)
+{
+	struct gap g = { .kind = GAP_HOST,
+			 .functions = strdup("malloc free"),
+			 .pid = pid,
+			 .start = start_of(s, pid),
+			 .first = window_first(s, first),
+			 .last = window_last(s, last) };
+
+	if (!add(s, &g))
+		free(g.functions);
+}
+
 void session__note_unwatched(struct session *s, uint64_t since)
 {
 	struct gap g = { .kind = GAP_NOTICES,
@@ -164,10 +177,9 @@ void session__note_unwatched(struct session *s, uint64_t since)
 void session__gap_rows(struct session *s, uint64_t now)
 {
 	static const char *const reasons[] = {
-		[GAP_LIBRARY] = "late library",
-		[GAP_FUNCTIONS] = "late Python functions",
-		[GAP_PROCESS] = "late process",
-		[GAP_NOTICES] = "mapping notices lost",
+		[GAP_LIBRARY] = "late library", [GAP_FUNCTIONS] = "late Python functions",
+		[GAP_PROCESS] = "late process", [GAP_NOTICES] = "mapping notices lost",
+		[GAP_HOST] = "late allocator",
 	};
 	size_t i;
 

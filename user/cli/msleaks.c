@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* memtap msleaks: the vendor's command line in front of the commands of memtap. */
+#include "cli/host.h"
 #include "cli/msleaks_options.h"
 
 #include <errno.h>
@@ -187,28 +188,15 @@ static int refuse_unserved(const struct msleaks_opts *o)
 /* Rows that will be missing, by name. */
 static void tell_untraced(const struct msleaks_opts *o)
 {
-	if (o->level & LEVEL_OP && o->events & EVENTS_LAUNCH)
-		pr_info("--level 0 (op): operators of torch; those of ATB (ATB_START, ATB_END) are "
-			"not traced yet");
-	if (o->level & LEVEL_KERNEL && o->events & EVENTS_LAUNCH)
-		pr_info("--level 1 (kernel): KERNEL_LAUNCH rows only; KERNEL_START and KERNEL_END "
-			"of ATB are not traced yet");
 	if (o->events & EVENTS_ACCESS && !(o->level & LEVEL_OP))
 		pr_warn("--events access: accesses are seen at operators; without --level 0 (op) "
 			"there will be no ACCESS rows");
 	if (o->traceback)
 		pr_warn("--events traceback: calls of Python functions are not traced yet");
-	if (o->cpu && o->generation == MSLEAKS_SEED)
-		pr_warn("--device cpu: malloc and free of the host are not traced yet, there will "
-			"be "
-			"no HOST rows");
 	if (o->analysis & MSLEAKS_INEFFICIENT &&
 	    (!(o->level & LEVEL_OP) || ~o->events & (EVENTS_LAUNCH | EVENTS_ACCESS)))
 		pr_warn("--analysis inefficient: judged by operators and accesses: without --level "
 			"0 and --events launch,access little will be found");
-	if (o->analysis & MSLEAKS_OOM)
-		pr_warn("--analysis oom: no SNAPSHOT rows: torch_npu's own numbers are not asked "
-			"for");
 }
 
 static int compare(const struct msleaks_opts *o)
@@ -253,6 +241,7 @@ static void to_session(struct record_opts *r, const struct msleaks_opts *o)
 	r->npus = o->npus;
 	r->npu_slots = o->npu_slots;
 	r->cpu = o->cpu;
+	r->host.exact = o->exact_ranges;
 	memcpy(r->steps, o->steps, sizeof(r->steps));
 	r->n_steps = o->n_steps;
 	r->paused = o->custom;
@@ -308,7 +297,9 @@ static int trace(const struct msleaks_opts *o, char **cmd)
 	s->opts.stack_bytes = 16 << 10;
 	to_session(&s->opts, o);
 	s->opts.cmd = cmd;
-	if (!session__run(s)) {
+	if (host__check(&s->opts)) {
+		status = hint();
+	} else if (!session__run(s)) {
 		tell_console(s, o);
 		status = s->opts.analysis ? session__analyse(s) : EXIT_OK;
 		if (status == EXIT_OK && o->strict && session__incomplete(s)) {

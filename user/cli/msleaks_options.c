@@ -57,6 +57,12 @@ static int read_strict(struct msleaks_opts *o, const char *value, const char **w
 	return read_flag(&o->strict);
 }
 
+static int read_exact(struct msleaks_opts *o, const char *value, const char **why)
+{
+	(void)value, (void)why;
+	return read_flag(&o->exact_ranges);
+}
+
 static int read_level(struct msleaks_opts *o, const char *value, const char **why)
 {
 	*why = "invalid data trace level input.";
@@ -299,7 +305,7 @@ static const struct msleaks_option table[] = {
 	  .read = read_steps },
 	{ .name = "call-stack",
 	  .values = "a list of c[:DEPTH], python[:DEPTH], DEPTH from 0 to 1000",
-	  .help = "stacks of memory events (DEPTH 50)",
+	  .help = "stacks of memory events, of Python also of operators (DEPTH 50)",
 	  .read = read_stack },
 	{ .name = "analysis",
 	  .values = "a list of leaks, decompose, inefficient, oom[:K], or none",
@@ -387,6 +393,10 @@ static const struct msleaks_option table[] = {
 	  .ours = true,
 	  .help = "also rows and attributes that the vendor's tool has not",
 	  .read = read_extended },
+	{ .name = "exact-ranges",
+	  .ours = true,
+	  .help = "stop the program while its allocator is probed",
+	  .read = read_exact },
 	{ .name = "strict",
 	  .ours = true,
 	  .help = "exit with 3 if anything was lost",

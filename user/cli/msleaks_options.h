@@ -27,7 +27,7 @@ enum msleaks_generation { MSLEAKS_SEED, MSLEAKS_NOW };
 
 struct msleaks_opts {
 	enum msleaks_generation generation;
-	bool help, version, compare, extended, strict, quiet, verbose;
+	bool help, version, compare, extended, exact_ranges, strict, quiet, verbose;
 	unsigned int level; /* LEVEL_* */
 	unsigned int events; /* EVENTS_*, also what --analysis implies: msleaks__imply() */
 	bool traceback; /* --events=traceback */

@@ -65,6 +65,8 @@ int ops__prepare(struct session *s, struct prober_opts *pr)
 	const struct record_opts *o = &s->opts;
 	bool wanted = (o->ops.asked || o->ops.quiet) && starts(o);
 
+	pr->atb_access = accesses(o);
+	pr->kernel_access = o->level & LEVEL_KERNEL && o->events & EVENTS_ACCESS;
 	if (!wanted && !accesses(o))
 		return 0;
 	if (!features__has(&s->features, FEAT_MULTI) && !o->ops.regex) {
@@ -77,7 +79,8 @@ int ops__prepare(struct session *s, struct prober_opts *pr)
 	}
 	pr->classes |= CLASS_OPS;
 	pr->ops = o->ops.regex;
-	pr->op_rows = starts(o);
+	/* An access has the stack of its operator's start. */
+	pr->op_rows = starts(o) || o->stacks.python;
 	pr->access = accesses(o);
 	/* V-seed has none of lists. */
 	pr->lists = !o->vendor || o->newer;

@@ -8,20 +8,6 @@
 
 #include "cli/owners.h"
 
-void session__tell_range(const struct row *r)
-{
-	static const char range[] = "report host memory info start";
-	static bool told;
-
-	if (told || r->type != ROW_RANGE_START || r->name_len != sizeof(range) - 1 ||
-	    memcmp(r->name, range, sizeof(range) - 1) != 0)
-		return;
-	told = true;
-	pr_warn("pid %u: range \"%s\": malloc and free of the host are not traced yet, there will "
-		"be no HOST rows",
-		r->pid, range);
-}
-
 static struct pta_check *check_of(struct session *s, unsigned int file)
 {
 	if (file >= s->n_checks) {

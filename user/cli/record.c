@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "cli/cli.h"
+#include "cli/host.h"
 #include "cli/msleaks_options.h"
 #include "cli/session.h"
 #include "memtap/unwind.h"
@@ -39,6 +40,11 @@ static void help(FILE *f)
 	      "      --events LIST       of alloc, free, launch, access (alloc,free,launch)\n"
 	      "      --ops[=REGEX]       operators of torch, of names like aten.add.Tensor (none)\n"
 	      "      --device LIST       of npu, npu:N, cpu (all)\n"
+	      "      --host-memory MODE  malloc and free of the host: none, in ranges, all "
+	      "(ranges; "
+	      "all with\n"
+	      "                          --device cpu)\n"
+	      "      --exact-ranges      stop the process while its allocator is probed\n"
 	      "      --steps LIST        only steps of these numbers, 1 to 5 of them, counted from "
 	      "the attach\n"
 	      "      --call-stack LIST   of c[:DEPTH] or mixed[:DEPTH], python[:DEPTH]: stacks of "
@@ -93,6 +99,8 @@ enum {
 	OPT_COMPARE,
 	OPT_INPUT,
 	OPT_OPS,
+	OPT_HOST,
+	OPT_EXACT,
 };
 
 static const struct option longs[] = {
@@ -109,6 +117,8 @@ static const struct option longs[] = {
 	{ "events", required_argument, NULL, OPT_EVENTS },
 	{ "ops", optional_argument, NULL, OPT_OPS },
 	{ "device", required_argument, NULL, OPT_DEVICE },
+	{ "host-memory", required_argument, NULL, OPT_HOST },
+	{ "exact-ranges", no_argument, NULL, OPT_EXACT },
 	{ "call-stack", required_argument, NULL, OPT_STACK },
 	{ "lines", no_argument, NULL, OPT_LINES },
 	{ "debuginfod", required_argument, NULL, OPT_DEBUGINFOD },
@@ -267,6 +277,11 @@ static int one_option(struct record_opts *o, int opt, char *arg)
 		return ops__option(&o->ops, arg);
 	case OPT_DEVICE:
 		return msleaks_list__device(arg, &o->npus, &o->npu_slots, &o->cpu);
+	case OPT_HOST:
+		return host__mode(arg, &o->host);
+	case OPT_EXACT:
+		o->host.exact = true;
+		return 0;
 	case OPT_STEPS:
 		return msleaks_list__steps(arg, o->steps, &o->n_steps);
 	case OPT_ANALYSIS:
@@ -352,6 +367,8 @@ static const char *option_values(int opt)
 		return "an extended regular expression, or nothing";
 	case OPT_DEVICE:
 		return "a list of npu, npu:0 to npu:31, cpu, separated by commas";
+	case OPT_HOST:
+		return "none, ranges or all";
 	case OPT_STEPS:
 		return "1 to 5 numbers from 1, without leading zeros, separated by commas";
 	case OPT_ANALYSIS:
@@ -475,7 +492,7 @@ int cmd_record(int argc, char **argv)
 		}
 		o->cmd = argv + optind;
 	}
-	if (check_targets(o) || ops__check(o) || callstack__check(&o->stacks)) {
+	if (check_targets(o) || host__check(o) || ops__check(o) || callstack__check(&o->stacks)) {
 		status = cli__usage_error("record");
 		goto out;
 	}

@@ -13,6 +13,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "analyze/waste.h"
+#include "cli/host.h"
 #include "cli/later.h"
 #include "cli/owners.h"
 #include "symbol/stacks.h"
@@ -25,9 +27,10 @@
 static void on_row(void *ctx, const struct row *r)
 {
 	struct session *s = ctx;
-	int err = out__row(s->out, r);
+	int err;
 
-	session__tell_range(r);
+	waste__row(s, r); /* a FREE row writes those of its block */
+	err = out__row(s->out, r);
 	owners__row(s, r);
 	if (err && !s->write_err) {
 		s->write_err = err;
@@ -50,12 +53,14 @@ static void on_describe(void *ctx, uint32_t tgid, uint32_t start, struct process
 	d->segments = session__only_segments(s, (pid_t)tgid);
 	later__born(s, (pid_t)tgid);
 	owners__process(s, (pid_t)tgid, start);
+	host__process(s, (pid_t)tgid);
 }
 
 static void on_ended(void *ctx, uint32_t tgid)
 {
 	struct session *s = ctx;
 
+	waste__ended(s, tgid);
 	out__process_end(s->out, tgid);
 }
 
@@ -68,7 +73,7 @@ static uint32_t pow2_at_least(uint64_t v)
 	return (uint32_t)MT_MAX(p, (uint64_t)sysconf(_SC_PAGESIZE));
 }
 
-static int write_cfg(struct session *s)
+int session__write_cfg(struct session *s)
 {
 	uint32_t zero = 0;
 
@@ -85,6 +90,11 @@ static unsigned int classes(const struct record_opts *o)
 		c |= CLASS_HAL | CLASS_POOL;
 	if ((o->events & EVENTS_LAUNCH) && (o->level & LEVEL_KERNEL))
 		c |= CLASS_LAUNCH;
+	if (o->level & LEVEL_KERNEL && o->events & (EVENTS_LAUNCH | EVENTS_ACCESS))
+		c |= CLASS_ATB_KERNEL;
+	/* A kernel's path begins with that of its operator. */
+	if (c & CLASS_ATB_KERNEL || o->events & (EVENTS_LAUNCH | EVENTS_ACCESS))
+		c |= CLASS_ATB;
 	return c;
 }
 
@@ -167,14 +177,18 @@ static int setup(struct session *s)
 	s->cfg.follow = s->opts.follow;
 	s->cfg.pidns_inum = pidns__own();
 	s->cfg.wake_bytes = po.ring_bytes / 4;
-	err = callstack__open(s);
+	err = host__open(s);
+	if (!err)
+		err = callstack__open(s);
 	if (!err)
 		err = owners__open(s);
+	if (!err)
+		err = waste__open(s);
 	if (err)
 		return err;
 	pr.stacks = s->stacks != NULL;
 	s->cfg.stopped = 1; /* until all probes are attached: the window has one beginning */
-	err = write_cfg(s);
+	err = session__write_cfg(s);
 	if (err)
 		return err;
 	bad = knownbad__here(KNOWNBAD_URETPROBE_SECCOMP);
@@ -227,18 +241,20 @@ static int attach(struct session *s)
 		return err;
 	if (session__interrupted(s))
 		return -EINTR;
-	err = write_cfg(s);
+	err = session__write_cfg(s);
 	if (err)
 		return err;
 	callstack__targets(s);
 	err = session__probe_targets(s);
 	if (!err)
 		err = ops__attached(s);
+	if (!err)
+		err = host__targets(s);
 	if (err)
 		return err;
 	callstack__wait(s);
 	s->cfg.stopped = 0;
-	err = write_cfg(s);
+	err = session__write_cfg(s);
 	if (err)
 		return err;
 	s->t_attached = clock__boot();
@@ -286,7 +302,7 @@ static int poll_add(int ep, int fd, int what)
 	return epoll_ctl(ep, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
 }
 
-enum { ON_SIGNAL, ON_TICK, ON_MAP };
+enum { ON_SIGNAL, ON_TICK, ON_MAP, ON_HOST };
 
 static int open_loop(struct session *s, int *timer)
 {
@@ -303,6 +319,8 @@ static int open_loop(struct session *s, int *timer)
 	}
 	if (s->watch)
 		poll_add(ep, mapwatch__fd(s->watch), ON_MAP);
+	if (host__fd(s) >= 0)
+		poll_add(ep, host__fd(s), ON_HOST);
 	return ep;
 }
 
@@ -324,6 +342,7 @@ static void tick(struct session *s)
 	session__deliver(s, false);
 	asked__tick(s);
 	later__tick(s);
+	host__tick(s);
 	if (every(&losses, LOSSES_MS))
 		session__losses(s);
 	if (every(&flushed, FLUSH_MS)) {
@@ -359,7 +378,9 @@ static void loop(struct session *s, int ep, int timer)
 		for (i = 0; i < n; i++) {
 			uint64_t ticks;
 
-			if (ev[i].data.u32 == ON_SIGNAL)
+			if (ev[i].data.u32 == ON_HOST)
+				host__read(s);
+			else if (ev[i].data.u32 == ON_SIGNAL)
 				session__interrupted(s);
 			else if (ev[i].data.u32 == ON_TICK &&
 				 read(timer, &ticks, sizeof(ticks)) < 0)
@@ -401,7 +422,8 @@ static void finish(struct session *s)
 	owners__last(s);
 	s->t_stop = clock__boot();
 	s->cfg.stopped = 1;
-	write_cfg(s);
+	session__write_cfg(s);
+	host__let_go(s);
 	/*
 	 * The recording has ended: write all of it before the probes go, which can
 	 * take long on older kernels.
@@ -417,6 +439,7 @@ static void finish(struct session *s)
 		pr_info("detaching %zu perf uprobes; some kernels take up to 0.2 s for each",
 			prober__attached(s->prober));
 	t0 = clock__boot();
+	host__stop(s);
 	prober__detach(s->prober);
 	progs__lifecycle_stop(s->progs);
 	s->detach_ns = clock__boot() - t0;
@@ -484,8 +507,10 @@ int session__run(struct session *s)
 		session__end_child(s);
 	control__close(s);
 	mapwatch__close(s->watch);
+	host__free(s);
 	stacks__free(s->stacks);
 	owners__free(s);
+	inefficient__free(s->waste);
 	drain__free(s->drain);
 	prober__free(s->prober);
 	progs__free(s->progs);

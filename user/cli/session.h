@@ -25,6 +25,13 @@
 
 struct stacks;
 struct row;
+struct host;
+
+struct host_opts {
+	unsigned int mode; /* enum mt_host_mode */
+	bool given; /* and not by --device */
+	bool exact; /* processes are stopped while they are attached to */
+};
 
 struct callstack_opts {
 	bool c, python; /* what is walked; mixed: both */
@@ -49,6 +56,7 @@ struct record_opts {
 	unsigned int level, events;
 	uint32_t npu_slots; /* bit N: device N */
 	bool npus, cpu; /* all of them; the host */
+	struct host_opts host;
 	enum out_format format;
 	enum out_order order;
 	enum out_timeline timeline;
@@ -73,6 +81,7 @@ struct gap {
 		GAP_FUNCTIONS, /* only these functions of it, see later.c */
 		GAP_PROCESS, /* pid became a target late */
 		GAP_NOTICES, /* notices of mappings were lost */
+		GAP_HOST, /* malloc and free of pid, when a range has opened */
 	} kind;
 	char *path;
 	char *functions;
@@ -155,6 +164,7 @@ struct session {
 	uint64_t t_swept, swept; /* open calls of threads that are gone */
 	uint64_t life_seen, life_lost; /* births and deaths of processes */
 	bool inexact; /* the account does not add up */
+	bool host_incomplete; /* ranges of the host's memory of which nothing is recorded */
 	uint64_t crowded; /* events of more pools than a process can have */
 
 	/* callstack.c */
@@ -162,6 +172,8 @@ struct session {
 	const char *no_stacks; /* they were asked for: why not */
 	uint64_t stacks_bad; /* records that were none */
 
+	struct host *host; /* host.c; NULL: malloc and free are not recorded */
+	struct inefficient *waste; /* waste.c; NULL: rows get no marks */
 	struct owners *owners; /* owners.c; NULL: they are not read */
 	struct control *control; /* control.c; NULL: nobody can ask */
 	uint64_t labels_lost; /* of blocks whose rows were written, or that take no more */
@@ -175,6 +187,8 @@ struct session {
 };
 
 /* session.c: the run. */
+/* What the programs go by has changed. 0 or -errno. */
+int session__write_cfg(struct session *s);
 int session__run(struct session *s);
 /* All that is left of it, and s itself. */
 void session__free(struct session *s);
@@ -224,6 +238,8 @@ void session__note_functions(struct session *s, const struct probed_file *f, con
 /* A process had a library mapped before it was found to be a target, or has ended before its name
  * could be looked at; it runs since `first`. */
 void session__note_process(struct session *s, pid_t pid, uint64_t first);
+/* Malloc and free of a process were not recorded in that time: told by host.c. */
+void session__note_host(struct session *s, pid_t pid, uint64_t first, uint64_t last);
 /* Notices of mappings were lost since then, until now. */
 void session__note_unwatched(struct session *s, uint64_t since);
 /* LOST rows of the gaps that end before now. */
@@ -232,6 +248,9 @@ void session__free_gaps(struct session *s);
 
 /* unseen.c: are the probes in what the targets (0) or one process have mapped (since then)? */
 void session__check_unseen(struct session *s, pid_t pid, uint64_t since);
+/* The same of one file, open at fd, that a process has mapped there. */
+void session__check_probed(struct session *s, pid_t pid, uint64_t since, const struct mapping *m,
+			   int fd);
 /* Their LOST rows, when the recording has ended. */
 void session__unseen_rows(struct session *s, uint64_t now);
 void session__free_unseen(struct session *s);
@@ -247,8 +266,6 @@ void session__segments_left(struct session *s, const struct probed_file *f);
 void session__sweep(struct session *s);
 
 /* pump.c: records to rows. */
-/* A row asks for what is not traced yet: said once. */
-void session__tell_range(const struct row *r);
 void session__deliver(struct session *s, bool final);
 void session__free_checks(struct session *s);
 
@@ -321,6 +338,14 @@ void asked__config(void *ctx, uint32_t tgid, const char *text, size_t len,
 /* While nothing is collected probes may do less; at once no longer. */
 void asked__tick(struct session *s);
 void asked__resume(struct session *s);
+
+/* waste.c: blocks that hold memory for nothing, in their rows. */
+/* If it is asked for. 0 or -ENOMEM. */
+int waste__open(struct session *s);
+/* A row, before it is written. */
+void waste__row(struct session *s, const struct row *r);
+/* A process has ended, after its last row, and before those of its open blocks are written. */
+void waste__ended(struct session *s, uint32_t pid);
 
 /* status.c */
 void status__draw(struct session *s);

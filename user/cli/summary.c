@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/host.h"
 #include "cli/later.h"
 #include "cli/owners.h"
 
@@ -36,6 +37,7 @@ void session__collect(struct session *s)
 	s->crowded = c.rules[RULE_CROWDED];
 	s->probes_failed = probes_failed(s);
 	later__settle(s);
+	s->host_incomplete = host__incomplete(s);
 	if (!site_stat__read(s->stats_fd, 0, &st)) {
 		s->life_seen = st.seen;
 		s->life_lost = st.lost;
@@ -50,7 +52,7 @@ bool session__incomplete(const struct session *s)
 {
 	return s->inexact || s->crowded || s->lost_total || s->n_gaps || s->n_unseen ||
 	       s->mapwatch_lost || s->pool_unseen || s->probes_failed || s->life_lost ||
-	       s->functions_unseen;
+	       s->functions_unseen || s->host_incomplete;
 }
 
 void session__account(struct session *s, struct account *a)
@@ -211,6 +213,8 @@ static void print_gaps(const struct session *s, FILE *f)
 	for (i = 0; i < s->n_gaps; i++) {
 		const struct gap *g = &s->gaps[i];
 
+		if (g->kind == GAP_HOST)
+			continue; /* in one line of host_summary.c */
 		if (g->kind == GAP_LIBRARY && g->never)
 			fprintf(f, "  library %s (pid %d): mapped, and never probed\n",
 				cli__text(g->path), (int)g->pid);
@@ -355,6 +359,7 @@ void session__summary(struct session *s)
 		fprintf(f, "  mapping notices lost: %" PRIu64 "\n", s->mapwatch_lost);
 	print_gaps(s, f);
 	later__print(s, f);
+	host__print(s, f);
 	for (i = 0; i < s->n_unseen; i++)
 		fprintf(f, "  calls not seen of %s (pid %d): %s\n", cli__text(s->unseen[i].path),
 			(int)s->unseen[i].pid, s->unseen[i].why);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/host.h"
 #include "cli/owners.h"
 
 static void add_u64(cJSON *o, const char *name, uint64_t v)
@@ -119,8 +120,11 @@ static void json_gaps(struct session *s, cJSON *top)
 
 	for (i = 0; i < s->n_gaps; i++) {
 		const struct gap *g = &s->gaps[i];
-		cJSON *o = cJSON_CreateObject();
+		cJSON *o;
 
+		if (g->kind == GAP_HOST)
+			continue; /* sums of them: host_memory */
+		o = cJSON_CreateObject();
 		if (g->kind != GAP_NOTICES) {
 			cJSON_AddNumberToObject(o, "pid", g->pid);
 			add_u64(o, "gap_ns", g->last - g->first);
@@ -282,6 +286,7 @@ int session__summary_json(struct session *s, const char *path)
 	json_pools(s, top);
 	json_probes(s, top);
 	json_gaps(s, top);
+	host__json(s, top);
 	callstack__json(s, top);
 	owners__json(s, top);
 	o = cJSON_AddArrayToObject(top, "files");

@@ -53,8 +53,9 @@ static bool in_place(pid_t pid, const struct mapping *m, const struct probed_fil
 		const struct probe_report *r = &f->reports[i];
 		unsigned char b[4];
 
-		if (strcmp(r->state, "attached") || r->off < m->offset ||
-		    r->off - m->offset + sizeof(b) > m->end - m->start)
+		/* "found": an allocator of the host, which is attached to this process alone. */
+		if ((strcmp(r->state, "attached") && strcmp(r->state, "found")) ||
+		    r->off < m->offset || r->off - m->offset + sizeof(b) > m->end - m->start)
 			continue;
 		if (proc__memory(pid, m->start + r->off - m->offset, b, sizeof(b)) != sizeof(b))
 			return true; /* it has gone, or may not be read: nothing is known */
@@ -63,6 +64,18 @@ static bool in_place(pid_t pid, const struct mapping *m, const struct probed_fil
 		seen++;
 	}
 	return true;
+}
+
+void session__check_probed(struct session *s, pid_t pid, uint64_t since, const struct mapping *m,
+			   int fd)
+{
+	const struct probed_file *f = prober__file_of(s->prober, fd);
+
+	if (f && !in_place(pid, m, f))
+		add(s, m->path, pid, since,
+		    f->overlay ? "the file was changed in its overlay file system since it was "
+				 "mapped; start the process anew"
+			       : "the kernel has not put the probes into its copy");
 }
 
 struct check {
@@ -74,7 +87,6 @@ struct check {
 static int check_mapping(void *ctx, const struct mapping *m)
 {
 	struct check *c = ctx;
-	const struct probed_file *f;
 	uint32_t start;
 	int fd;
 
@@ -89,12 +101,7 @@ static int check_mapping(void *ctx, const struct mapping *m)
 			    "CAPABILITIES)");
 		return 0;
 	}
-	f = prober__file_of(c->s->prober, fd);
-	if (f && !in_place(c->pid, m, f))
-		add(c->s, m->path, c->pid, c->since,
-		    f->overlay ? "the file was changed in its overlay file system since it was "
-				 "mapped; start the process anew"
-			       : "the kernel has not put the probes into its copy");
+	session__check_probed(c->s, c->pid, c->since, m, fd);
 	close(fd);
 	return 0;
 }

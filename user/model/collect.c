@@ -237,6 +237,8 @@ static bool turn(struct model *m, struct process *p, const struct ask *a)
 	/* As V-seed has it: what is left of a block is told as another. */
 	p->window += m->opts.vendor && !m->opts.newer;
 	p->paused = false;
+	if (start)
+		shadow__start(m, p, r.time);
 	wrote = model__emit(m, p, &r, a->is_event);
 	p->paused = !start;
 	return wrote || a->is_event;

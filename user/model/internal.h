@@ -60,6 +60,18 @@ void collect__forked(const struct model *m, struct process *p, uint32_t parent);
 void collect__event(struct model *m, struct process *p, const struct event *e);
 /* Is it a row that there is while paused? */
 bool collect__passes(const struct model *m, const struct row *r);
+/*
+ * shadow.c, V-now: a FREE that has no row while nothing is collected; collecting begins, before its
+ * own row; the process has ended.
+ */
+void shadow__gone(struct model *m, struct process *p, const struct row *r);
+void shadow__start(struct model *m, struct process *p, uint64_t time);
+void shadow__end(struct model *m, struct process *p, uint64_t time);
+/* A block whose FREE was missed: another one has its address now. */
+void shadow__replaced(struct model *m, struct process *p, enum layer l, const struct block *b,
+		      uint64_t time);
+/* "normal", "huge", "giant" */
+const char *model__page(uint32_t page);
 /* The labels of its thread go to the owner of a MALLOC row. */
 void collect__own(struct model *m, const struct process *p, struct row *r);
 /* MALLOC, FREE and their pools. */
@@ -101,8 +113,24 @@ void model__drop_blocks(struct model *m, struct process *p);
 bool ops__event(struct model *m, struct process *p, const struct event *e);
 /* A block of the caching allocator comes or goes: to be found by accesses. */
 void ops__block(struct model *m, struct process *p, const struct event *e);
+/* The live block of torch_npu's pools that holds [addr, addr + size), NULL; *pool: which of them.
+ */
+const struct block *ops__holder(const struct model *m, const struct process *p, uint64_t addr,
+				int64_t size, enum row_type *pool);
+/* The allocation_id of the unknown block at an address; of which pool it is looked for. */
+uint64_t ops__stray(struct model *m, struct process *p, uint64_t addr, enum row_type pool);
+/* An event of ATB. */
+void atb__event(struct model *m, struct process *p, const struct event *e);
 /* All blocks of a process are gone. */
 void ops__forget(struct process *p);
+/* host.c: malloc and free of the host. */
+void host__event(struct model *m, struct process *p, const struct event *e);
+/* A range begins (1) or ends (-1) in which they are recorded. */
+void host__range(struct process *p, int by);
+/* Is a row of the driver's memory on the host in V-seed's files, whatever devices are? */
+bool host__wants(const struct process *p, const struct row *r);
+/* Is a block of the driver's in the sums? Not in V-seed's where the host is not recorded. */
+bool host__counts(const struct model *m, const struct process *p, const struct row *r);
 /* An event of MindSpore's pools. */
 void ms__event(struct model *m, struct process *p, const struct event *e);
 /* The driver gave physical memory, or took it back: a pool that maps it has more or less. */

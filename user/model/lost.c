@@ -6,7 +6,7 @@
 static uint64_t devices_of(const struct process *p)
 {
 	uint64_t set = 0;
-	const struct pools *kinds[] = { &p->hal, &p->pta, &p->ws, &p->ms };
+	const struct pools *kinds[] = { &p->hal, &p->pta, &p->ws, &p->ms, &p->atb };
 	size_t i, j;
 
 	for (i = 0; i < MT_ARRAY_SIZE(kinds); i++)

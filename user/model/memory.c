@@ -55,7 +55,7 @@ static const char *owner_of(uint32_t module)
 	return module < MT_ARRAY_SIZE(modules) ? modules[module] : "CANN@UNKNOWN";
 }
 
-static const char *page_text(uint32_t page)
+const char *model__page(uint32_t page)
 {
 	static const char *const names[] = { "normal", "huge", "giant" };
 
@@ -95,6 +95,7 @@ static struct block *block__new(struct model *m, struct process *p, enum layer l
 		/* Its FREE was missed. The new block takes its place. */
 		m->counts.residual++;
 		no = (uint32_t)*v;
+		shadow__replaced(m, p, l, &m->blocks[no], model__real(m, e->time));
 		sum = pool__summed(p, l, m->blocks[no].device);
 		if (sum)
 			pool__change(sum, -m->blocks[no].size, e->time);
@@ -198,7 +199,7 @@ bool model__free_row(struct model *m, struct process *p, const struct event *e, 
 		m->counts.preattach++;
 		r->allocation_id = m->opts.vendor ? 0 : ++m->next_allocation;
 		r->size = e->kind == EV_HAL_FREE || e->kind == EV_HOST_UNREG ||
-					  e->kind == EV_MS_FREE
+					  e->kind == EV_MS_FREE || e->kind == EV_HOST_FREE
 				  ? -1
 				  : e->size;
 		/* The driver's free names no device. */
@@ -230,6 +231,7 @@ bool model__malloc_row(struct model *m, struct process *p, const struct event *e
 	b->device = device;
 	b->phys = e->device;
 	b->refs = e->refs;
+	b->page = (uint8_t)MT_MIN(e->page, UINT8_MAX);
 	r->allocation_id = b->allocation_id;
 	r->block = (uint32_t)(b - m->blocks);
 	r->size = e->size;
@@ -273,11 +275,13 @@ static void on_hal_alloc(struct model *m, struct process *p, const struct event 
 	if (!model__malloc_row(m, p, e, l, ROW_HAL, dev, &r))
 		return;
 	process__saw_device(p, e->tid, dev);
-	hold(p, l, &r, e->size, e->time);
+	if (host__counts(m, p, &r))
+		hold(p, l, &r, e->size, e->time);
 	if (l == LAYER_HANDLE)
 		ms__physical(p, dev, e->size);
 	r.owner = owner_of(e->module);
-	r.page_type = page_text(e->page);
+	m->blocks[r.block].owner = r.owner;
+	r.page_type = model__page(e->page);
 	r.alloc_type = e->flags & EVF_CREATE ? "create" : "alloc";
 	if (m->opts.vendor) {
 		r.attrs |= (m->opts.owners ? ATTR_OWNER : 0) | (m->opts.newer ? ATTR_PAGE : 0);
@@ -299,7 +303,9 @@ static void on_hal_free(struct model *m, struct process *p, const struct event *
 	struct row r;
 
 	if (model__free_row(m, p, e, l, ROW_HAL, &r)) {
-		hold(p, l, &r, -r.size, e->time);
+		r.uncounted = !host__counts(m, p, &r);
+		if (!r.uncounted)
+			hold(p, l, &r, -r.size, e->time);
 		if (l == LAYER_HANDLE)
 			ms__physical(p, r.device, -r.size);
 		if (!m->opts.vendor && r.device != DEV_HOST && r.phys_device >= 0)
@@ -463,7 +469,8 @@ void model__memory(struct model *m, struct process *p, const struct event *e)
 	}
 	if (e->ret) {
 		m->counts.rules[RULE_FAILED]++;
-		m->counts.failures[e->kind != EV_HAL_ALLOC && e->kind != EV_MS_ALLOC]++;
+		m->counts.failures[e->kind != EV_HAL_ALLOC && e->kind != EV_MS_ALLOC &&
+				   e->kind != EV_HOST_ALLOC]++;
 		return;
 	}
 	if (!(p->wants.events & EVENTS_ALLOC)) {
@@ -488,6 +495,10 @@ void model__memory(struct model *m, struct process *p, const struct event *e)
 		break;
 	case EV_WS:
 		on_workspace(m, p, e);
+		break;
+	case EV_HOST_ALLOC:
+	case EV_HOST_FREE:
+		host__event(m, p, e);
 		break;
 	case EV_MS_ALLOC:
 	case EV_MS_FREE:

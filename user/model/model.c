@@ -80,6 +80,8 @@ bool model__emit(struct model *m, struct process *p, struct row *r, bool is_even
 		/* The vendor numbers marks before it looks whether they are wanted. */
 		if (m->opts.vendor && r->event == ROW_MSTX && !p->paused)
 			p->next_id++;
+		if (p->paused)
+			shadow__gone(m, p, r);
 		if (first)
 			vendor__announce(m, p, r);
 		return false;
@@ -93,7 +95,8 @@ bool model__emit(struct model *m, struct process *p, struct row *r, bool is_even
 		r->stack_py = m->refs->py;
 		r->start = p->start;
 	}
-	collect__own(m, p, r);
+	if (!(r->attrs & ATTR_SHADOW))
+		collect__own(m, p, r);
 	r->id = ++p->next_id - (m->opts.vendor && m->opts.newer); /* there from 0 */
 	r->pid = p->tgid;
 	r->kernel_index = p->kernel_index;
@@ -235,9 +238,13 @@ static void on_mark(struct model *m, struct process *p, const struct event *e)
 		g.id = e->key ? e->key : p->next_range;
 		if (e->text_len == 10 && memcmp(e->text, "step start", 10) == 0)
 			g.step_id = ++p->step;
+		g.host = e->text_len == sizeof(MT_HOST_RANGE) - 1 &&
+			 !memcmp(e->text, MT_HOST_RANGE, e->text_len);
 		model__enter_step(m, p, g.step_id);
 		if (!process__open_range(p, &g))
 			m->counts.ranges_over++;
+		else if (g.host)
+			host__range(p, 1);
 		r.type = ROW_RANGE_START;
 		r.range_id = g.id;
 		r.step_id = g.step_id;
@@ -261,6 +268,8 @@ static void on_range_end(struct model *m, struct process *p, const struct event 
 		found = process__close_range(p, e->tid, 0, (uint64_t)e->size, true, &g);
 	if (!found)
 		m->counts.unpaired_ranges++;
+	else if (g.host)
+		host__range(p, -1);
 	/* As the vendor has it: the end is outside already. */
 	if (g.step_id && g.step_id == p->chosen)
 		p->chosen = 0;
@@ -345,6 +354,7 @@ static void on_exit_process(struct model *m, struct process *p, uint64_t time)
 	p->ended = true;
 	ms__finish(m, p);
 	end_row(m, p, time);
+	shadow__end(m, p, model__real(m, time));
 	model__drop_blocks(m, p);
 	process__end(p);
 	process__no_sums(p);
@@ -462,6 +472,15 @@ int model__event(struct model *m, const struct event *e)
 	case EV_ASK:
 		collect__event(m, p, e);
 		break;
+	case EV_ATB_START:
+	case EV_ATB_END:
+	case EV_ATB_KERNEL_START:
+	case EV_ATB_KERNEL_END:
+	case EV_ATB_TENSOR:
+	case EV_ATB_MALLOC:
+	case EV_ATB_FREE:
+		atb__event(m, p, e);
+		break;
 	default:
 		if (!ops__event(m, p, e))
 			model__memory(m, p, e);
@@ -485,6 +504,7 @@ void model__stop(struct model *m, uint64_t time)
 		p->ended = true;
 		ms__finish(m, p);
 		end_row(m, p, time);
+		shadow__end(m, p, model__real(m, time));
 	}
 }
 

@@ -84,6 +84,9 @@ enum row_type {
 /* reason:<text>,probe:<text>,count:<n or N/A>,first:<ns>,last:<ns or
  * N/A>[,cpu:<n>][,library:<path>] */
 #define ATTR_LOST 0x00080u
+/* shadow:true, behind total and used: made up for what was not seen, as V-now does (shadow.c) */
+#define ATTR_SHADOW 0x1000000u
+#define ATTR_WASTE 0x800000u /* inefficient_type:<text>, between owner and page_type */
 #define ATTR_ACCESS 0x20000u /* type:<pool>,dtype:<text>[,format:<text>],shape:<text> */
 /* Additions of `record`, always behind the vendor's: */
 #define ATTR_ACTIVE 0x00100u /* active:<n> */
@@ -98,6 +101,9 @@ enum row_type {
 /* pool:<owner>,ptr:0x<16 hex digits>,size:<n>,timestamp:<begin_time>: of a list of blocks */
 #define ATTR_LISTED 0x100000u
 #define ATTR_SNAPSHOT 0x200000u /* as in struct snapshot */
+/* path:<text>[,workspace_ptr:0x<hex> or 0,workspace_size:<n>]: of ATB */
+#define ATTR_PATH 0x2000000u
+#define ATTR_WORKSPACE 0x4000000u
 #define ATTR_FREE_TOTAL 0x400000u /* free:<n>,total:<n>: V-now's START_TRACE */
 
 /* lost_count and lost_last that nobody can tell. */
@@ -123,6 +129,7 @@ struct row {
 	int64_t size; /* negative: unknown (preattach FREE of HAL) */
 	uint64_t total, used, active;
 	const char *owner, *page_type, *alloc_type;
+	const char *waste; /* "early_allocation,late_deallocation": set when its block ends */
 	const char *note;
 	int64_t stream_id; /* -1 = unknown */
 	uint64_t stream;
@@ -148,11 +155,15 @@ struct row {
 	const char *cell_py, *cell_c;
 	size_t cell_py_len, cell_c_len;
 
+	const char *path; /* ATTR_PATH */
+	uint64_t workspace, workspace_size; /* ATTR_WORKSPACE */
+
 	struct snapshot snapshot; /* ATTR_SNAPSHOT; ATTR_FREE_TOTAL: the last two */
 
 	uint32_t block; /* MALLOC, ACCESS: of the model's, 0 = none */
 
 	/* For the trace writer: */
+	bool uncounted; /* FREE: of no sum */
 	uint64_t held; /* HAL, HOST_PINNED: what the process has there by the blocks seen */
 	uint64_t kernel_index; /* launches of the process up to here, this one included */
 	uint64_t range_id; /* ROW_RANGE_START/END */

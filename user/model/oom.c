@@ -118,6 +118,39 @@ void oom__lists(struct model *m, struct process *p, const struct event *e)
 	free(f);
 }
 
+/*
+ * What the allocator had, as V-now asks torch_npu for it: without torch it has no row. What the
+ * device has is not to be read from outside.
+ */
+static void snapshot(struct model *m, struct process *p, const struct event *e, int32_t device)
+{
+	const struct pool *q = m->opts.newer ? pools__find(&p->pta, device) : NULL;
+	struct row r = { .event = ROW_SNAPSHOT,
+			 .type = ROW_SNAP,
+			 .name = "OOM_Snapshot",
+			 .name_len = 12,
+			 .time = model__real(m, e->time),
+			 .tid = e->tid,
+			 .device = device,
+			 .attrs = ATTR_SNAPSHOT };
+
+	if (!q || p->paused || !(p->wants.events & EVENTS_ALLOC))
+		return;
+	r.snapshot = (struct snapshot){ .reserved = (int64_t)q->total,
+					.max_reserved = (int64_t)q->peak_total,
+					.allocated = (int64_t)q->used,
+					.max_allocated = (int64_t)q->peak,
+					.total = -1,
+					.free = -1 };
+	if (m->opts.stacks && m->refs) {
+		r.attrs |= ATTR_STACKS;
+		r.stack_c = m->refs->c;
+		r.stack_py = m->refs->py;
+		r.start = p->start;
+	}
+	model__emit(m, p, &r, false);
+}
+
 void model__oom(struct model *m, struct process *p, const struct event *e)
 {
 	struct row r = { .event = ROW_OOM_DETAIL,
@@ -133,6 +166,7 @@ void model__oom(struct model *m, struct process *p, const struct event *e)
 			 .oom_flag = e->hal_flag };
 
 	m->counts.oom++;
+	snapshot(m, p, e, r.device);
 	/* V-seed has no row of what failed. */
 	if (m->opts.vendor && !m->opts.oom) {
 		m->counts.rules[RULE_FAILED]++;

@@ -8,6 +8,36 @@
 
 #define MAX_STRAYS (1u << 18) /* addresses without a block that have a number of their own */
 
+#define MAX_OPEN (1u << 16) /* operators that an exception left, with a stack */
+
+/* The Python stack of an operator, which its start brought; 0: there is none. */
+static uint64_t stack_of(struct process *p, const struct event *e)
+{
+	struct hkey k = { e->tid, e->key };
+	uint64_t *v, py = 0;
+
+	if (e->kind == EV_OP_START) {
+		if (!e->refs.py || p->open_ops.n >= MAX_OPEN)
+			hmap__del(&p->open_ops, k, NULL);
+		else if ((v = hmap__put(&p->open_ops, k, NULL)))
+			*v = e->refs.py;
+		return e->refs.py;
+	}
+	if (e->kind == EV_OP_END)
+		return hmap__del(&p->open_ops, k, &py) ? py : 0;
+	v = hmap__get(&p->open_ops, k);
+	return v ? *v : 0;
+}
+
+static void put_stack(const struct model *m, const struct process *p, struct row *r, uint64_t py)
+{
+	if (!m->opts.stacks || !py)
+		return;
+	r->attrs |= ATTR_STACKS;
+	r->stack_py = py;
+	r->start = p->start;
+}
+
 static void filtered(struct model *m, const struct process *p)
 {
 	m->counts.rules[p->paused ? RULE_PAUSED : RULE_FILTERED]++;
@@ -26,7 +56,7 @@ static uint32_t name_of(const struct event *e, char out[160])
 	return n > 0 ? (uint32_t)n : 0;
 }
 
-static void on_op(struct model *m, struct process *p, const struct event *e)
+static void on_op(struct model *m, struct process *p, const struct event *e, uint64_t py)
 {
 	char name[160];
 	struct row r = { .event = ROW_OP_LAUNCH,
@@ -39,12 +69,13 @@ static void on_op(struct model *m, struct process *p, const struct event *e)
 
 	if (e->flags & EVF_LATE && !m->opts.vendor)
 		r.attrs |= ATTR_LATE;
+	put_stack(m, p, &r, py);
 	model__emit(m, p, &r, true);
 }
 
 /* The live block that holds [addr, addr + size), and where it begins. */
-static const struct block *holder(const struct model *m, const struct process *p, uint64_t addr,
-				  int64_t size, enum row_type *pool)
+const struct block *ops__holder(const struct model *m, const struct process *p, uint64_t addr,
+				int64_t size, enum row_type *pool)
 {
 	static const struct {
 		enum layer layer;
@@ -88,7 +119,7 @@ void ops__block(struct model *m, struct process *p, const struct event *e)
 		merged__del(p, e->addr);
 	/* An access there was of another block. */
 	if (e->kind == EV_PTA_MALLOC && p->strays.n)
-		hmap__del(&p->strays, (struct hkey){ e->addr, 0 }, NULL);
+		hmap__del(&p->strays, (struct hkey){ e->addr, ROW_PTA }, NULL);
 }
 
 void ops__forget(struct process *p)
@@ -98,11 +129,11 @@ void ops__forget(struct process *p)
 }
 
 /* The same address is the same unknown block. */
-static uint64_t stray_id(struct model *m, struct process *p, uint64_t addr)
+uint64_t ops__stray(struct model *m, struct process *p, uint64_t addr, enum row_type pool)
 {
 	uint64_t *v = p->strays.n < MAX_STRAYS
-			      ? hmap__put(&p->strays, (struct hkey){ addr, 0 }, NULL)
-			      : hmap__get(&p->strays, (struct hkey){ addr, 0 });
+			      ? hmap__put(&p->strays, (struct hkey){ addr, pool }, NULL)
+			      : hmap__get(&p->strays, (struct hkey){ addr, pool });
 
 	if (v && *v)
 		return *v;
@@ -125,7 +156,7 @@ static void write_shape(const struct access *a, char *out, size_t n)
 		snprintf(out + len, n - len, a->cut ? ", ...])" : "])");
 }
 
-static void on_access(struct model *m, struct process *p, const struct event *e)
+static void on_access(struct model *m, struct process *p, const struct event *e, uint64_t py)
 {
 	char name[160], shape[256];
 	struct row r = { .event = ROW_ACCESS,
@@ -140,7 +171,7 @@ static void on_access(struct model *m, struct process *p, const struct event *e)
 			 .size = e->size,
 			 .dtype = e->access.dtype,
 			 .shape = shape };
-	const struct block *b = holder(m, p, e->addr, e->size, &r.pool);
+	const struct block *b = ops__holder(m, p, e->addr, e->size, &r.pool);
 
 	process__saw_device(p, e->tid, e->device);
 	write_shape(&e->access, shape, sizeof(shape));
@@ -160,22 +191,26 @@ static void on_access(struct model *m, struct process *p, const struct event *e)
 		}
 		r.allocation_id = b->allocation_id;
 	} else {
-		r.allocation_id = stray_id(m, p, e->addr);
+		r.allocation_id = ops__stray(m, p, e->addr, ROW_PTA);
 	}
+	put_stack(m, p, &r, py);
 	model__emit(m, p, &r, true);
 }
 
 bool ops__event(struct model *m, struct process *p, const struct event *e)
 {
+	uint64_t py;
+
 	if (e->kind != EV_OP_START && e->kind != EV_OP_END && e->kind != EV_ACCESS)
 		return false;
+	py = stack_of(p, e);
 	/* The vendor's tool begins to look inside of aclInit. */
 	if ((m->opts.vendor && !p->acl) ||
 	    !wants(p, e->kind == EV_ACCESS ? EVENTS_ACCESS : EVENTS_LAUNCH))
 		filtered(m, p);
 	else if (e->kind == EV_ACCESS)
-		on_access(m, p, e);
+		on_access(m, p, e, py);
 	else
-		on_op(m, p, e);
+		on_op(m, p, e, py);
 	return true;
 }

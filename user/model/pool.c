@@ -42,6 +42,8 @@ struct pool *pool__summed(struct process *p, enum layer l, int32_t device)
 		return pool__of(&p->hal, device);
 	case LAYER_HOST_REG:
 		return &p->pinned;
+	case LAYER_HOST:
+		return pool__of(&p->host, DEV_HOST);
 	default:
 		return NULL;
 	}
@@ -78,10 +80,11 @@ size_t model__pools(const struct model *m, struct pool_state *out, size_t max)
 			enum row_type type;
 			const struct pools *pools;
 			bool partial;
-		} kinds[] = { { ROW_HAL, &p->hal, true },
-			      { ROW_PTA, &p->pta, false },
-			      { ROW_PTA_WORKSPACE, &p->ws, false },
-			      { ROW_MINDSPORE, &p->ms, false } };
+		} kinds[] = {
+			{ ROW_HAL, &p->hal, true },	      { ROW_PTA, &p->pta, false },
+			{ ROW_PTA_WORKSPACE, &p->ws, false }, { ROW_MINDSPORE, &p->ms, false },
+			{ ROW_ATB, &p->atb, false },	      { ROW_HOST, &p->host, true }
+		};
 
 		for (j = 0; j < MT_ARRAY_SIZE(kinds); j++)
 			n += add_pools(p, kinds[j].type, kinds[j].pools, kinds[j].partial,

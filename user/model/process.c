@@ -119,14 +119,17 @@ static void free_names(struct process *p)
 void process__end(struct process *p)
 {
 	free_names(p);
+	atb__forget(p);
 	hmap__free(&p->threads);
 	hmap__free(&p->streams);
 	hmap__free(&p->stream_devices);
+	hmap__free(&p->open_ops);
 	free(p->labels);
 	p->labels = NULL;
 	p->n_labels = 0;
 	free(p->ranges);
 	p->ranges = NULL;
+	p->host_open = 0;
 	p->n_ranges = p->cap_ranges = p->next_range_no = p->free_range = 0;
 	hmap__free(&p->ranges_by_id);
 	hmap__free(&p->ranges_by_thread);
@@ -140,11 +143,14 @@ void process__free(struct process *p)
 	free(p->pta.v);
 	free(p->ws.v);
 	free(p->ms.v);
+	free(p->atb.v);
+	free(p->host.v);
 	free(p->ms_pools);
 	free(p->ms_pieces);
 	free(p->ws_uses.v);
 	free(p->pta_live.v);
 	hmap__free(&p->strays);
+	free(p->gone);
 	free(p);
 }
 
@@ -164,6 +170,8 @@ void process__no_sums(struct process *p)
 	forget_sums(&p->pta);
 	forget_sums(&p->ws);
 	forget_sums(&p->ms);
+	forget_sums(&p->atb);
+	forget_sums(&p->host);
 	p->pinned.used = 0;
 }
 
@@ -171,7 +179,7 @@ void process__forget(struct process *p)
 {
 	process__end(p);
 	process__no_sums(p);
-	p->n_ms_pools = 0;
+	p->n_ms_pools = p->n_gone = 0;
 }
 
 static uint64_t pack(struct thread t)

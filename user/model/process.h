@@ -13,7 +13,17 @@ struct event;
 #define MAX_PHYS 1023 /* as EVENT_DEVICE_MAX */
 
 /* Address spaces of live blocks: layers are never mixed (ascend-abi.md 4.2). */
-enum layer { LAYER_HAL, LAYER_HANDLE, LAYER_HOST_REG, LAYER_PTA, LAYER_WS, LAYER_MS, LAYER_MAX };
+enum layer {
+	LAYER_HAL,
+	LAYER_HANDLE,
+	LAYER_HOST_REG,
+	LAYER_PTA,
+	LAYER_WS,
+	LAYER_MS,
+	LAYER_ATB,
+	LAYER_HOST,
+	LAYER_MAX
+};
 
 struct block {
 	uint64_t addr, time, kernel_index;
@@ -27,6 +37,7 @@ struct block {
 	bool live;
 	uint8_t object; /* 1 + what its tensor was found to be, 0: not found (owned.c) */
 	bool paused; /* its MALLOC had no row */
+	uint8_t page; /* of the driver's: normal, huge, giant */
 	uint32_t window; /* of its process, in which it was made */
 };
 
@@ -34,6 +45,7 @@ struct range {
 	uint64_t id, lib_id, domain, begin, kernel_index, step_id;
 	uint32_t tid;
 	bool py;
+	bool host; /* in which the host's memory is recorded */
 	uint32_t below; /* opened before it under the same key, or next free one; 0: none */
 };
 
@@ -83,6 +95,14 @@ struct pools {
 struct addrs {
 	uint64_t *v;
 	size_t n, cap;
+};
+
+/* A block that went while nothing was collected; its MALLOC has a row (shadow.c). */
+struct gone {
+	uint64_t ptr, allocation_id;
+	int64_t size;
+	int32_t device;
+	uint8_t type; /* enum row_type */
 };
 
 /* A workspace that an operator uses, and the thread that runs the operator. */
@@ -138,20 +158,28 @@ struct process {
 	int16_t *phys; /* physical number of each logical device, -1 = not told */
 	int32_t n_phys;
 	int32_t n_visible; /* devices named by the environment, 0 = not told */
-	struct pools hal, pta, ws, ms;
+	struct pools hal, pta, ws, ms, atb, host;
+	uint32_t host_open; /* ranges of that kind */
 	struct pool pinned; /* registered memory of the host: for the trace only */
 	struct ms_pool *ms_pools;
 	size_t n_ms_pools;
 	struct event *ms_pieces; /* frees that are of a block or of a rest of one: mindspore.c */
 	size_t n_ms_pieces, cap_ms_pieces;
 	size_t n_live; /* blocks in the table of the model */
+	struct gone *gone;
+	size_t n_gone, cap_gone;
 	uint64_t oom_time; /* of the last lists of blocks, 0: none */
 	struct uses ws_uses; /* where uses are reported (2.7.1), in the order of their begin */
 	/* Of those the caching allocator's, where frees name merged blocks or accesses are wanted.
 	 */
 	struct addrs pta_live;
+	struct hmap open_ops; /* (thread, operator) -> its Python stack */
 	struct hmap strays; /* address of an access in no block -> its allocation_id */
+	struct atb *runs; /* of ATB, NULL: none yet (atb.c) */
 };
+
+/* What runs of ATB, and its workspaces, are forgotten. */
+void atb__forget(struct process *p);
 
 struct process *process__new(uint32_t tgid, uint32_t start, const char *visible);
 void process__free(struct process *p);

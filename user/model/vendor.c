@@ -40,6 +40,10 @@ bool model__is_wanted(const struct model *m, const struct process *p, const stru
 	/* The frame of the rows of `record`; the vendor has it inside of steps only. */
 	if (!model__in_step(m, p) && (is_event || m->opts.vendor))
 		return false;
+	/* Where nobody asks for them there are no events of them. */
+	if (r->type == ROW_HOST ||
+	    (m->opts.vendor && !m->opts.newer && r->type == ROW_HAL && host__wants(p, r)))
+		return true;
 	return model__wants(&p->wants, r->device);
 }
 
@@ -58,14 +62,14 @@ void vendor__announce(struct model *m, struct process *p, const struct row *firs
 void vendor__dress(struct model *m, struct row *r)
 {
 	if (m->opts.owners && r->event == ROW_MALLOC && r->type != ROW_HOST_PINNED &&
-	    !(r->attrs & ATTR_OWNER)) {
+	    r->type != ROW_HOST && !(r->attrs & ATTR_OWNER)) {
 		r->attrs |= ATTR_OWNER;
 		r->owner = row_type__name(r->type);
 	}
 	if (!(r->attrs & ATTR_BLOCK))
 		return;
 	/* A block has its number from its first row: what is left out takes none. */
-	if (!r->allocation_id)
+	if (!r->allocation_id && (r->type != ROW_HOST || r->event == ROW_MALLOC))
 		r->allocation_id = ++m->next_allocation;
 	if ((r->event == ROW_MALLOC || r->event == ROW_ACCESS) && r->block)
 		m->blocks[r->block].allocation_id = r->allocation_id;

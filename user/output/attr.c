@@ -16,7 +16,8 @@ uint32_t form__attrs(unsigned int form, const struct row *r)
 {
 	uint32_t attrs = form & FORM_VENDOR ? r->attrs & ATTR_VENDOR : r->attrs;
 
-	return form & FORM_NEWER ? attrs | ATTR_HEX : attrs;
+	/* V-seed has no such rows; the db's own have it in V-now only. */
+	return form & FORM_NEWER ? attrs | ATTR_HEX | (r->attrs & ATTR_SHADOW) : attrs;
 }
 
 static size_t text_len(const char *s)
@@ -34,6 +35,8 @@ size_t attr__bound(const struct row *r)
 			      text_len(r->alloc_type));
 	if (r->attrs & ATTR_ACCESS)
 		n += TEXT_MAX(text_len(r->dtype) + text_len(r->format) + text_len(r->shape));
+	if (r->attrs & ATTR_PATH)
+		n += TEXT_MAX(text_len(r->path));
 	if (r->attrs & (ATTR_OOM | ATTR_LOST | ATTR_NOTE))
 		n += TEXT_MAX(text_len(r->oom_func) + text_len(r->lost_reason) +
 			      text_len(r->lost_probe) + text_len(r->lost_library) +
@@ -128,8 +131,17 @@ static char *put_snapshot(char *p, const struct snapshot *s, bool json)
 /* What few rows have; kept out of the way of MALLOC and FREE. */
 static char *put_rare(char *p, const struct row *r, uint32_t a, bool json)
 {
+	if (a & ATTR_PATH)
+		ITEM("path", put_text(p, r->path, json));
+	if (a & ATTR_WORKSPACE) {
+		/* As a stream of C++ has them. */
+		ITEM("workspace_ptr", r->workspace ? put_hex(p, r->workspace) : PUT_LIT(p, "0"));
+		ITEM("workspace_size", put_u64(p, r->workspace_size));
+	}
 	if (a & ATTR_PINNED)
 		ITEM("pinned", PUT_LIT(p, "true"));
+	if (a & ATTR_SHADOW)
+		ITEM("shadow", PUT_LIT(p, "true"));
 	if (a & ATTR_ACCESS) {
 		ITEM("type", put_text(p, row_type__name(r->pool), json));
 		ITEM("dtype", put_text(p, r->dtype, json));
@@ -139,6 +151,9 @@ static char *put_rare(char *p, const struct row *r, uint32_t a, bool json)
 	}
 	if (a & ATTR_OWNER && r->owner && *r->owner)
 		ITEM("owner", put_text(p, r->owner, json));
+	/* With a comma in it: its own words, nothing of the program's. */
+	if (a & ATTR_WASTE && r->waste)
+		ITEM("inefficient_type", put_mem(p, r->waste, strlen(r->waste)));
 	if (a & ATTR_PAGE) {
 		ITEM("page_type", put_text(p, r->page_type, json));
 		ITEM("alloc_type", put_text(p, r->alloc_type, json));
@@ -190,8 +205,6 @@ static char *put_rare(char *p, const struct row *r, uint32_t a, bool json)
 		ITEM("note", put_text(p, r->note, json));
 	if (a & ATTR_LATE)
 		ITEM("late", PUT_LIT(p, "true"));
-	if (a & ATTR_SHADOW)
-		ITEM("shadow", PUT_LIT(p, "true"));
 	if (a & ATTR_RECOVERED)
 		ITEM("recovered", PUT_LIT(p, "true"));
 	return p;

@@ -91,6 +91,12 @@ static uint8_t *put_rare(uint8_t *p, const struct row *r)
 		p = put_str(p, r->format);
 		p = put_str(p, r->shape);
 	}
+	if (a & ATTR_PATH)
+		p = put_str(p, r->path);
+	if (a & ATTR_WORKSPACE) {
+		p = put_var(p, r->workspace);
+		p = put_var(p, r->workspace_size);
+	}
 	if (a & ATTR_ACTIVE)
 		p = put_var(p, r->active);
 	if (a & ATTR_STREAM)
@@ -237,6 +243,12 @@ static void get_rare(struct in *in, struct row *r)
 		r->dtype = get_text(in, NULL);
 		r->format = get_text(in, NULL);
 		r->shape = get_text(in, NULL);
+	}
+	if (a & ATTR_PATH)
+		r->path = get_text(in, NULL);
+	if (a & ATTR_WORKSPACE) {
+		r->workspace = get_var(in);
+		r->workspace_size = get_var(in);
 	}
 	if (a & ATTR_ACTIVE)
 		r->active = get_var(in);

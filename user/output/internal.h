@@ -97,12 +97,11 @@ static inline char *put_mem(char *p, const char *s, size_t n)
 #define ATTR_HEX 0x20000000u
 /* Attribute of rows that recovery adds; never leaves this folder. */
 #define ATTR_RECOVERED 0x40000000u
-/* Attribute of the db's own FREE rows (vendor, V-now: "shadow:true"). */
-#define ATTR_SHADOW 0x80000000u
 /* What the vendor's own rows may have. */
 #define ATTR_VENDOR                                                                               \
 	(ATTR_BLOCK | ATTR_POOL | ATTR_PINNED | ATTR_OWNER | ATTR_PAGE | ATTR_KERNEL | ATTR_OOM | \
-	 ATTR_LISTED | ATTR_ACCESS | ATTR_SNAPSHOT | ATTR_FREE_TOTAL)
+	 ATTR_LISTED | ATTR_ACCESS | ATTR_SNAPSHOT | ATTR_FREE_TOTAL | ATTR_PATH | ATTR_WORKSPACE | \
+	 ATTR_WASTE)
 
 /* What a dump is like, of these. */
 #define FORM_VENDOR 1u /* as out_opts.vendor */

@@ -85,6 +85,21 @@ int row__encode(struct strbuf *sb, const struct row *r);
  */
 ssize_t row__decode(const uint8_t *p, size_t n, struct row *r);
 
+/* ---- what a block became (became.c) ---- */
+
+struct became {
+	const char *owner; /* a tensor that it was found to be, or NULL */
+	char *labels; /* owners that it got since its MALLOC row: "@a@b", or NULL */
+	const char *waste; /* as in struct row, or NULL */
+	bool touched; /* by an operator */
+};
+
+/* One more owner. 0, -ENOSPC it has too many, -ENOMEM. */
+int became__label(struct became *b, const char *label);
+/* Its MALLOC row gets what it became; *owner: to be freed behind that. 0 or -ENOMEM. */
+int became__dress(const struct became *b, bool newer, struct row *r, char **owner);
+void became__free(struct became *b);
+
 /* ---- the vendor's order (order.c) ---- */
 
 struct order;
@@ -99,6 +114,9 @@ void order__owner(struct order *o, const struct out_owner *w);
  */
 int order__label(struct order *o, uint32_t pid, enum row_type type, uint64_t ptr,
 		 const char *label);
+/* How an open block holds memory for nothing: as out__waste(). */
+void order__waste(struct order *o, uint32_t pid, enum row_type type, uint64_t ptr,
+		  const char *waste);
 /* Write the open blocks of a process, or of all (pid 0). */
 int order__finish(struct order *o, uint32_t pid);
 /* Behind a flush of the dump, which went well or not: note what is open. */

@@ -12,8 +12,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define MAX_LABELS 400 /* bytes of the labels of one block */
-
 struct block {
 	struct block *prev, *next; /* in its pool, oldest first */
 	struct pool *pool;
@@ -24,8 +22,7 @@ struct block {
 	uint32_t noted; /* bytes of data that the journal has */
 	uint64_t in_journal; /* and of its records with them */
 	uint32_t rows;
-	const char *owner; /* found later than its rows, or NULL */
-	char *labels; /* owners that it got since its MALLOC row: "@a@b", or NULL */
+	struct became became; /* since its MALLOC row */
 	size_t dirty; /* index + 1 in order.dirty, 0 = not there */
 };
 
@@ -220,35 +217,18 @@ static void drop_block(struct order *o, struct block *b)
 	o->open_rows -= b->rows;
 	hmap__del(&o->blocks, block_key(p->pid, p->type, b->ptr), NULL);
 	free(b->data);
-	free(b->labels);
+	became__free(&b->became);
 	free(b);
 }
 
-/* The labels behind the owner that a row was written with, which begins with its pool if at all. */
-static const char *labels_of(const struct row *r)
-{
-	const char *own = r->attrs & ATTR_OWNER && r->owner ? r->owner : "";
-	const char *pool = row_type__name(r->type);
-
-	return own + (strncmp(own, pool, strlen(pool)) ? 0 : strlen(pool));
-}
-
-/* A row of a block that ends, with what its owner has become. */
+/* A row of a block that ends, with what this has become. */
 static int write_row(struct order *o, const struct block *b, struct row *r)
 {
 	char *owner = NULL;
-	int err;
+	int err = r->event == ROW_MALLOC ? became__dress(&b->became, o->newer, r, &owner) : 0;
 
-	if (r->event == ROW_MALLOC && (b->owner || b->labels)) {
-		const char *own = r->attrs & ATTR_OWNER && r->owner ? r->owner : "";
-
-		if (asprintf(&owner, "%s%s%s", b->owner ? b->owner : own,
-			     b->owner ? labels_of(r) : "", b->labels ? b->labels : "") < 0)
-			return -ENOMEM;
-		r->attrs |= ATTR_OWNER;
-		r->owner = owner;
-	}
-	err = dump__row(o->dump, r);
+	if (!err)
+		err = dump__row(o->dump, r);
 	free(owner);
 	return err;
 }
@@ -305,34 +285,43 @@ int order__finish(struct order *o, uint32_t pid)
 	return 0;
 }
 
-/* The live block of a row, or NULL. */
-static struct block *find(const struct order *o, const struct row *r)
+static struct block *block_at(const struct order *o, uint32_t pid, enum row_type type, uint64_t ptr)
 {
-	bool access = r->event == ROW_ACCESS;
-	uint64_t *v = hmap__get(&o->blocks, block_key(r->pid, access ? r->pool : r->type,
-						      access ? r->block_ptr : r->ptr));
+	const uint64_t *v = hmap__get(&o->blocks, block_key(pid, type, ptr));
 
 	return v ? (struct block *)(uintptr_t)*v : NULL;
 }
 
+/* The live block of a row, or NULL. */
+static struct block *find(const struct order *o, const struct row *r)
+{
+	bool access = r->event == ROW_ACCESS;
+
+	return block_at(o, r->pid, access ? r->pool : r->type, access ? r->block_ptr : r->ptr);
+}
+
 int order__label(struct order *o, uint32_t pid, enum row_type type, uint64_t ptr, const char *label)
 {
-	const uint64_t *v = hmap__get(&o->blocks, block_key(pid, type, ptr));
-	struct block *b = v ? (struct block *)(uintptr_t)*v : NULL;
-	size_t had = b && b->labels ? strlen(b->labels) : 0;
-	char *more;
+	struct block *b = block_at(o, pid, type, ptr);
 
-	if (!b)
-		return -ENOENT;
-	if (had + strlen(label) + 1 > MAX_LABELS)
-		return -ENOSPC;
-	more = realloc(b->labels, had + strlen(label) + 2);
-	if (!more)
-		return -ENOMEM;
-	more[had] = '@';
-	memcpy(more + had + 1, label, strlen(label) + 1);
-	b->labels = more;
-	return 0;
+	return b ? became__label(&b->became, label) : -ENOENT;
+}
+
+void order__waste(struct order *o, uint32_t pid, enum row_type type, uint64_t ptr,
+		  const char *waste)
+{
+	struct block *b = block_at(o, pid, type, ptr);
+
+	if (b)
+		b->became.waste = waste;
+}
+
+void order__owner(struct order *o, const struct out_owner *w)
+{
+	struct block *b = block_at(o, w->pid, w->type, w->ptr);
+
+	if (b)
+		b->became.owner = w->owner;
 }
 
 int order__row(struct order *o, const struct row *r)
@@ -350,7 +339,10 @@ int order__row(struct order *o, const struct row *r)
 		return b ? append(o, b, r) : -ENOMEM;
 	case ROW_ACCESS:
 		b = find(o, r);
-		return b ? append(o, b, r) : dump__row(o->dump, r);
+		if (!b)
+			return dump__row(o->dump, r);
+		b->became.touched = true;
+		return append(o, b, r);
 	case ROW_FREE:
 		b = find(o, r);
 		if (b) {
@@ -370,15 +362,6 @@ int order__row(struct order *o, const struct row *r)
 	default:
 		return dump__row(o->dump, r);
 	}
-}
-
-void order__owner(struct order *o, const struct out_owner *w)
-{
-	const struct row r = { .pid = w->pid, .type = w->type, .ptr = w->ptr };
-	struct block *b = find(o, &r);
-
-	if (b)
-		b->owner = w->owner;
 }
 
 static int note_block(struct block *b, struct journal *j)

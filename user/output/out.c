@@ -100,6 +100,12 @@ int out__label(struct out *o, uint32_t pid, enum row_type type, uint64_t ptr, co
 	return o->order ? order__label(o->order, pid, type, ptr, label) : -ENOENT;
 }
 
+void out__waste(struct out *o, uint32_t pid, enum row_type type, uint64_t ptr, const char *waste)
+{
+	if (o->order)
+		order__waste(o->order, pid, type, ptr, waste);
+}
+
 uint64_t out__waiting(const struct out *o)
 {
 	return o->order ? order__open_rows(o->order) : 0;

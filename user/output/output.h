@@ -64,6 +64,11 @@ int out__flush(struct out *o);
  * MALLOC row is written already; as order__label().
  */
 int out__label(struct out *o, uint32_t pid, enum row_type type, uint64_t ptr, const char *label);
+/*
+ * How a block holds memory for nothing, in the words of its MALLOC row; static text. In the order
+ * of blocks only, and while its rows wait.
+ */
+void out__waste(struct out *o, uint32_t pid, enum row_type type, uint64_t ptr, const char *waste);
 /* Rows that wait for the end of their block, in the order of blocks. */
 uint64_t out__waiting(const struct out *o);
 /* End of a process: block order writes its open blocks (msleaks.md 3.2). */

@@ -164,7 +164,7 @@ static bool is_whole(const struct row *r)
 
 static void block_sum(struct trace *t, const struct row *r, int32_t file, const char *name)
 {
-	struct file *f = is_whole(r) ? file_of(t, file) : NULL;
+	struct file *f = is_whole(r) && !r->uncounted ? file_of(t, file) : NULL;
 
 	if (f)
 		counter(t, f, r, name, r->held);
@@ -253,7 +253,7 @@ static void block_row(struct trace *t, const struct row *r)
 			t->host_sum -= MT_MIN(t->host_sum, (uint64_t)r->size);
 		f = file_of(t, DEV_CPU);
 		if (f)
-			counter(t, f, r, "memory", t->host_sum);
+			counter(t, f, r, "memory", t->opts.vendor ? t->host_sum : r->held);
 		break;
 	default:
 		break;

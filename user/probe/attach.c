@@ -25,6 +25,8 @@ struct link {
 struct attach {
 	struct progs *progs;
 	const struct features *f;
+	pid_t pid; /* 0: every process */
+	bool perf; /* no multi links, see attach__in */
 	struct link *links;
 	size_t n, cap;
 };
@@ -47,6 +49,33 @@ struct attach *attach__new(struct progs *p, const struct features *f)
 		a->f = f;
 	}
 	return a;
+}
+
+/*
+ * A link with a PID saw only the first thread of the process before 6.10 (46ba0e49b642). Kernels
+ * that are right refuse a negative number before they look at the path, as libbpf finds out.
+ */
+static bool only_threads(struct attach *a, const char *prog)
+{
+	int fd = progs__clone(a->progs, prog, MT_BPF_TRACE_UPROBE_MULTI, 0);
+	__u64 off = 1;
+
+	if (fd < 0)
+		return true;
+	return kernel__multi_link(fd, MT_BPF_TRACE_UPROBE_MULTI, "/", &off, NULL, 1, 0, -1) !=
+	       -EINVAL;
+}
+
+void attach__in(struct attach *a, pid_t pid, const char *prog)
+{
+	static int wrong = -1; /* the kernel stays the same */
+
+	a->pid = pid;
+	if (!features__has(a->f, FEAT_MULTI))
+		return;
+	if (wrong < 0)
+		wrong = only_threads(a, prog);
+	a->perf = wrong;
 }
 
 static int keep(struct attach *a, int fd, int perf, unsigned int pair, unsigned int group)
@@ -74,7 +103,7 @@ static int one_perf(struct attach *a, const char *path, struct attach_req *r)
 
 	if (prog < 0)
 		return prog;
-	perf = kernel__perf_uprobe(path, r->off, r->kind == ATTACH_RETURN);
+	perf = kernel__perf_uprobe(path, r->off, r->kind == ATTACH_RETURN, a->pid);
 	if (perf < 0)
 		return perf;
 	if (features__has(a->f, FEAT_COOKIE)) {
@@ -127,7 +156,7 @@ static int one_multi(struct attach *a, const char *path, struct attach_req *reqs
 		cookie[m++] = reqs[i].site | (uint64_t)reqs[i].op << 32;
 	}
 	fd = kernel__multi_link(prog, type, path, off, cookie, m,
-				r->kind == ATTACH_RETURN ? MT_UPROBE_MULTI_RETURN : 0);
+				r->kind == ATTACH_RETURN ? MT_UPROBE_MULTI_RETURN : 0, a->pid);
 	err = fd < 0 ? fd : keep(a, fd, -1, alone ? r->pair : 0, r->group);
 out:
 	free(off);
@@ -233,7 +262,7 @@ static void drop_halves(struct attach *a, struct attach_req *reqs, size_t n, siz
 
 size_t attach__file(struct attach *a, int file, struct attach_req *reqs, size_t n)
 {
-	bool multi = features__has(a->f, FEAT_MULTI);
+	bool multi = features__has(a->f, FEAT_MULTI) && !a->perf;
 	size_t i, failed = 0, first_link = a->n;
 	char path[64];
 

@@ -149,8 +149,8 @@ static int plant(int prog, uint64_t off)
 {
 	if (prog >= 0)
 		return kernel__multi_link(prog, MT_BPF_TRACE_UPROBE_MULTI, "/proc/self/exe",
-					  (const __u64 *)&off, NULL, 1, 0);
-	return kernel__perf_uprobe("/proc/self/exe", off, false);
+					  (const __u64 *)&off, NULL, 1, 0, 0);
+	return kernel__perf_uprobe("/proc/self/exe", off, false, 0);
 }
 
 int calibrate(int prog, unsigned int *emu)

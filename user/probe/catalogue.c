@@ -26,6 +26,8 @@
 #define MARKS SO("libmemtap_marks")
 #define MS SO("@(libmindspore_memory_pool|libmindspore_backend|libmindspore_common)")
 #define MSA SO("libmindspore_ascend_res_manager")
+#define ATB SO("libatb")
+#define MKI SO("libmki")
 
 /* `this` of a method that returns an object: its place is the first argument on x86-64. */
 #ifdef __x86_64__
@@ -410,6 +412,52 @@ static const struct probe_def defs[] = {
 	LAUNCH("rtMultipleTaskInfoLaunch", -1, 1, -1, MT_NAME_NONE),
 	LAUNCH("rtCmoTaskLaunch", -1, 1, -1, MT_NAME_NONE),
 
+	/* 2.9; this, tensors, workspace, its size */
+	{ .lib = ATB,
+	  .symbol = { "_ZN3atb13OperationBase7ExecuteERKNS_11VariantPackEPhmPNS_7ContextE" },
+	  .prog = "atb_op",
+	  .kind = PROBE_RETS,
+	  .nargs = 4,
+	  .klass = CLASS_POOL,
+	  .fn = MT_FN_ATB_POOL,
+	  .arg = NOARG },
+	/* what the vendor's tool hooks: this, tensors and workspace */
+	{ .lib = ATB,
+	  .symbol = { "_ZN3atb6Runner7ExecuteERNS_17RunnerVariantPackE" },
+	  .prog = "atb_run",
+	  .kind = PROBE_RETS,
+	  .nargs = 2,
+	  .klass = CLASS_ATB,
+	  .fn = MT_FN_ATB_RUN,
+	  .arg = NOARG },
+	/* this, node, its number; 8.0 has the context by reference */
+	{ .lib = ATB,
+	  .symbol = { "_ZNK3atb9OpsRunner9RunKernelERNS_15KernelGraphNodeEmPNS_11ContextBaseE",
+		      "_ZNK3atb9OpsRunner9RunKernelERNS_15KernelGraphNodeEmRNS_11ContextBaseE" },
+	  .prog = "atb_kern",
+	  .kind = PROBE_RETS,
+	  .nargs = 3,
+	  .klass = CLASS_ATB_KERNEL,
+	  .fn = MT_FN_ATB_KERNEL,
+	  .arg = NOARG },
+	/* inside of it; they return an object: this, parameters of the launch */
+	{ .lib = MKI,
+	  .symbol = { "_ZN3Mki10KernelBase3RunERKNS_11LaunchParamERNS_7RunInfoE" },
+	  .prog = "atb_mki",
+	  .kind = PROBE_ENTRY,
+	  .nargs = SRET + 2,
+	  .klass = CLASS_ATB_KERNEL,
+	  .fn = MT_FN_ATB_LAUNCH,
+	  .arg = { SRET, SRET + 1, -1, -1, -1 } },
+	{ .lib = MKI,
+	  .symbol = { "_ZN3Mki10KernelBase11RunWithArgsEPvS1_b" },
+	  .prog = "atb_mki",
+	  .kind = PROBE_ENTRY,
+	  .nargs = SRET + 1,
+	  .klass = CLASS_ATB_KERNEL,
+	  .fn = MT_FN_ATB_LAUNCH,
+	  .arg = { SRET, -1, -1, -1, -1 } },
+
 	/* 2.7.7: some 3,100 functions */
 	{ .lib = TORCH,
 	  .symbol = { "at::_ops::*::call" },
@@ -421,7 +469,8 @@ static const struct probe_def defs[] = {
 };
 
 /* The last one only after catalogue__use: by itself it makes no process one of an NPU. */
-static const char *const libs[] = { HAL, ACL, RT, TX, NPU, NPY, C10, MSX, MS, MSA, MARKS, TORCH };
+static const char *const libs[] = { HAL, ACL, RT,  TX,	  NPU, NPY, C10,
+				    MSX, MS,  MSA, MARKS, ATB, MKI, TORCH };
 static size_t n_libs = MT_ARRAY_SIZE(libs) - 1;
 
 void catalogue__use(unsigned int classes)
@@ -446,7 +495,7 @@ const char *catalogue__libs_text(void)
 	return "libascend_hal.so, libacl_rt.so, libascendcl.so, libruntime.so, libms_tools_ext.so, "
 	       "libtorch_npu.so, libc10.so, the Python modules mstx and torch_npu._C, "
 	       "libmindspore_memory_pool.so, libmindspore_backend.so, libmindspore_common.so, "
-	       "libmindspore_ascend_res_manager.so, libmemtap_marks.so";
+	       "libmindspore_ascend_res_manager.so, libmemtap_marks.so, libatb.so, libmki.so";
 }
 
 bool catalogue__wants(const char *base)

@@ -77,7 +77,7 @@ static int try_multi(__u32 attach_type)
 
 	if (prog < 0)
 		return verdict(prog);
-	fd = kernel__multi_link(prog, attach_type, "/", &off, NULL, 1, 0);
+	fd = kernel__multi_link(prog, attach_type, "/", &off, NULL, 1, 0, 0);
 	close(prog);
 	if (fd >= 0)
 		close(fd);
@@ -108,7 +108,7 @@ static int try_perf(int *fd)
 	*fd = -1;
 	if (self__file_offset((const void *)(uintptr_t)perf_target, &off))
 		return 0;
-	*fd = kernel__perf_uprobe("/proc/self/exe", off, false);
+	*fd = kernel__perf_uprobe("/proc/self/exe", off, false, 0);
 	return *fd < 0 ? verdict(*fd) : 1;
 }
 

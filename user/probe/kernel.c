@@ -22,7 +22,7 @@ struct attr_multi {
 };
 
 int kernel__multi_link(int prog, uint32_t attach_type, const char *path, const __u64 *offsets,
-		       const __u64 *cookies, uint32_t n, uint32_t flags)
+		       const __u64 *cookies, uint32_t n, uint32_t flags, int pid)
 {
 	struct attr_multi a = {
 		.prog_fd = (__u32)prog,
@@ -32,6 +32,7 @@ int kernel__multi_link(int prog, uint32_t attach_type, const char *path, const _
 		.cookies = (uintptr_t)cookies,
 		.cnt = n,
 		.multi_flags = flags,
+		.pid = (__u32)pid,
 	};
 	/* The padding word is not part of the kernel's struct: it must not be counted. */
 	int fd = (int)syscall(SYS_bpf, BPF_LINK_CREATE, &a, offsetof(struct attr_multi, pad));
@@ -70,7 +71,7 @@ static long sysfs_number(const char *path, const char *fmt)
 	return v;
 }
 
-int kernel__perf_uprobe(const char *path, uint64_t off, bool ret)
+int kernel__perf_uprobe(const char *path, uint64_t off, bool ret, int pid)
 {
 	static long type = -2, bit;
 	struct perf_event_attr a = { .size = sizeof(a) };
@@ -87,8 +88,12 @@ int kernel__perf_uprobe(const char *path, uint64_t off, bool ret)
 	a.config = ret ? 1ULL << bit : 0;
 	a.uprobe_path = (uintptr_t)path;
 	a.probe_offset = off;
-	/* pid -1 on one CPU: the breakpoint is in every process, the program runs on all CPUs. */
-	fd = (int)syscall(SYS_perf_event_open, &a, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
+	/*
+	 * pid -1 on one CPU: the breakpoint is in every process, the program runs on all CPUs. Of
+	 * one process: in its memory, so the program runs for all of its threads.
+	 */
+	fd = (int)syscall(SYS_perf_event_open, &a, pid ? pid : -1, pid ? -1 : 0, -1,
+			  PERF_FLAG_FD_CLOEXEC);
 	return fd < 0 ? -errno : fd;
 }
 

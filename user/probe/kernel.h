@@ -16,11 +16,14 @@
 #define MT_BPF_TRACE_UPROBE_SESSION 57 /* 6.13 */
 #define MT_UPROBE_MULTI_RETURN 1
 
-/* fd of a link on n offsets of one file, or -errno. cookies may be NULL. */
+/*
+ * fd of a link on n offsets of one file, or -errno. cookies may be NULL. pid: in one process
+ * only (before 6.10 perhaps not in its other threads: attach.c), 0 = in every one.
+ */
 int kernel__multi_link(int prog, uint32_t attach_type, const char *path, const __u64 *offsets,
-		       const __u64 *cookies, uint32_t n, uint32_t flags);
-/* fd of a perf event for a uprobe in every process, or -errno. */
-int kernel__perf_uprobe(const char *path, uint64_t off, bool ret);
+		       const __u64 *cookies, uint32_t n, uint32_t flags, int pid);
+/* fd of a perf event for a uprobe in one process or (pid 0) in every one, or -errno. */
+int kernel__perf_uprobe(const char *path, uint64_t off, bool ret, int pid);
 /* fd of a link between a program and a perf event with a cookie (5.15), or -errno. */
 int kernel__perf_link(int prog, int perf, uint64_t cookie);
 /* Without links (before 5.15): the program belongs to the event. 0 or -errno. */

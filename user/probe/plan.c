@@ -32,6 +32,10 @@ static bool has_stacks(unsigned int fn)
 	case MT_FN_MS_PART:
 	case MT_FN_OOM:
 	case MT_FN_ENCLOSING:
+	case MT_FN_ATB_POOL:
+	case MT_FN_HOST_ALLOC:
+	case MT_FN_HOST_FREE:
+	case MT_FN_ATEN_START: /* of Python */
 		return true;
 	default:
 		return false;
@@ -67,6 +71,8 @@ unsigned int batch__site(struct batch *b, const struct probe_def *d, const char 
 		s.arg[2] = (__s8)ms->reserved;
 		s.arg[3] = (__s8)ms->besides;
 	}
+	if (is_atb(d->fn))
+		atb__site(b, d, &s);
 	if (d->kind == PROBE_PYTHON) {
 		/* Unknown version: the layout of the most common ones. */
 		s.off[0] = (__u16)(b->py_minor ? b->py_minor : 11);

@@ -140,6 +140,21 @@ int mspool__derive(struct elf_image *img, bool older, struct mspool_stats *out);
  */
 int pymethod__find(struct elf_image *img, const char *method, uint64_t *vaddr);
 
+/* ---- ATB ---- */
+
+/* Where a libatb or a libmki has what (ascend-abi.md 2.9); 0: not known, or not of this library. */
+struct atb_layout {
+	uint16_t operation; /* name of a Runner's operation: offset in it */
+	uint16_t kernel; /* name of an Mki::KernelBase */
+	uint16_t in, out; /* tensors in Mki::LaunchParam */
+	uint16_t stride; /* from one of them to the next */
+	bool mstx; /* it tells mstx of its memory */
+	const char *why; /* static text: what was not understood */
+};
+
+/* From the code of the getters, whose names tell the ABI of std::string too. */
+void atb__derive(struct elf_image *img, struct atb_layout *out);
+
 /* ---- the cheap instruction ---- */
 
 enum site_cost { SITE_EMULATED, SITE_STEPPED };
@@ -300,6 +315,8 @@ struct attach_req {
 struct attach;
 
 struct attach *attach__new(struct progs *p, const struct features *f);
+/* From here on in this process only, its threads and no children. `prog`: one without a return. */
+void attach__in(struct attach *a, pid_t pid, const char *prog);
 /*
  * Attach to the file behind fd (stays the caller's). Returns the number of
  * requests that failed. Returns of a function stand before its entry, which is
@@ -324,7 +341,10 @@ size_t attach__links(const struct attach *a);
 #define CLASS_LAUNCH 0x10u
 #define CLASS_OPS 0x20u /* operators of torch: only when asked for */
 #define CLASS_TORCH_MARK 0x40u /* torch_npu.npu.mstx, whose marks no tool inside sees */
-#define CLASS_ALL (0x1fu | CLASS_TORCH_MARK) /* but for operators */
+#define CLASS_ATB 0x80u /* runners of ATB */
+#define CLASS_ATB_KERNEL 0x100u /* and their kernels */
+#define CLASS_ALL (0x1fu | CLASS_TORCH_MARK | CLASS_ATB | CLASS_ATB_KERNEL) /* but for operators \
+									     */
 
 enum probe_kind {
 	PROBE_ENTRY, /* entry only */
@@ -341,8 +361,8 @@ struct probe_def {
 	const char *prog; /* program, without _e, _r, _s but for PROBE_ENTRY and PROBE_PYTHON */
 	uint8_t kind; /* enum probe_kind */
 	uint8_t nargs; /* integer arguments that the site must keep */
-	uint8_t klass; /* CLASS_* */
 	uint8_t name_kind;
+	uint16_t klass; /* CLASS_* */
 	uint16_t fn; /* enum mt_fn */
 	uint16_t flags; /* MT_SITE_* */
 	int8_t arg[5];
@@ -371,6 +391,8 @@ struct prober_opts {
 	bool op_rows; /* their starts and ends */
 	bool access; /* their tensors */
 	bool lists; /* … in lists, too */
+	bool atb_access; /* CLASS_ATB: tensors of runners */
+	bool kernel_access; /* CLASS_ATB_KERNEL: and of kernels */
 };
 
 /* Where the kernel has no uprobe_multi, of operators at most so many are probed. */
@@ -459,6 +481,16 @@ const char *prober__op(const struct prober *pr, uint32_t no);
 size_t prober__ops_refused(const struct prober *pr);
 /* Operators probed, in all libraries. */
 size_t prober__ops(const struct prober *pr);
+/*
+ * Allocators of the host (hostmem.c). Is the file behind fd one? Looked at once; a number above 0,
+ * 0 it is none, -errno.
+ */
+int prober__host_file(struct prober *pr, int fd, const char *path);
+/*
+ * Its probes, in one process; *a is made when it is NULL, and is the caller's: attach__free. 0, or
+ * -errno when none of them could be attached.
+ */
+int prober__host_attach(struct prober *pr, int file, pid_t pid, struct attach **a);
 void prober__detach(struct prober *pr);
 const struct probed_file *prober__file(const struct prober *pr, size_t i); /* NULL at the end */
 size_t prober__attached(const struct prober *pr);

@@ -64,6 +64,7 @@ void prober__free(struct prober *pr)
 	for (i = 0; i < pr->n_files; i++)
 		file__free(pr->files[i]);
 	ops__free(pr);
+	hostmem__free(pr);
 	free(pr->files);
 	free(pr);
 }
@@ -97,7 +98,7 @@ static int find_function(struct batch *b, const struct probe_def *d, struct prob
 		if (elf_image__symbol(b->img, d->symbol[i], vaddr, &size))
 			continue;
 		rep->symbol = d->symbol[i];
-		return 0;
+		return is_atb(d->fn) ? atb__check(b, d, rep) : 0;
 	}
 	snprintf(rep->why, sizeof(rep->why), "no such symbol");
 	return -ENOENT;
@@ -129,7 +130,7 @@ void batch__free(struct batch *b)
  * allocation would have a row and its free, a few milliseconds on, none.
  * Returns first: an entry must not begin what its return does not end.
  */
-static void sites__on(struct prober *pr, unsigned int first)
+void sites__on(struct prober *pr, unsigned int first)
 {
 	unsigned int no;
 	int entries;
@@ -189,11 +190,14 @@ void batch__run(struct batch *b, int fd)
 	for (i = 0; i < f->n_reports; i++) {
 		struct probe_report *rep = &f->reports[i];
 		uint64_t vaddr;
+		int err;
 
 		if (!is_wanted(b, rep))
 			continue;
-		if (find_function(b, rep->def, rep, &vaddr)) {
-			rep->state = "missing";
+		err = find_function(b, rep->def, rep, &vaddr);
+		if (err) {
+			/* It is there, and what it is called with is not understood. */
+			rep->state = err == -ENOTSUP ? "failed" : "missing";
 			continue;
 		}
 		first = b->n;
@@ -344,6 +348,8 @@ int prober__add(struct prober *pr, int fd, const char *path, pid_t pid)
 		(void)mspool__derive(b.img, false, &b.ms[0]);
 		(void)mspool__derive(b.img, true, &b.ms[1]);
 	}
+	if (f->n_reports && is_atb(f->reports[0].def->fn))
+		atb__derive(b.img, &b.atb);
 	batch__run(&b, fd);
 	pta__settle(pr, f, fd);
 	methods__settle(&b, fd);

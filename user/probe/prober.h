@@ -29,6 +29,8 @@ struct prober {
 	char **ops;
 	size_t n_ops, cap_ops, ops_refused;
 	unsigned int n_torches;
+	struct host_file *host_files; /* hostmem.c */
+	size_t n_host_files;
 };
 
 enum batch_what {
@@ -50,6 +52,7 @@ struct batch {
 	bool full;
 	char site_why[96]; /* of the function being planned: why it got no site number */
 	struct mspool_stats ms[2]; /* of MindSpore's pools: the newer one, the older one */
+	struct atb_layout atb;
 	enum batch_what what;
 };
 
@@ -63,6 +66,12 @@ static inline bool is_pta_function(unsigned int fn)
 static inline bool is_ms_pool(unsigned int fn)
 {
 	return fn == MT_FN_MS_ALLOC || fn == MT_FN_MS_FREE || fn == MT_FN_MS_PART;
+}
+
+/* Functions of ATB and of what runs its kernels. */
+static inline bool is_atb(unsigned int fn)
+{
+	return fn >= MT_FN_ATB_POOL && fn <= MT_FN_ATB_LAUNCH;
 }
 
 /* What is taken away together: the allocator's report, its functions, all the rest. */
@@ -84,11 +93,15 @@ int batch__request(struct batch *b, const struct probe_def *d, const char *prog,
 /* prober_ops.c: requests for the operators of a library. 0 or -errno with rep->why. */
 int ops__plan(struct batch *b, const struct probe_def *d, struct probe_report *rep);
 void ops__free(struct prober *pr);
+/* hostmem.c */
+void hostmem__free(struct prober *pr);
 
 /* prober.c: look up, plan and attach what the batch is about. */
 void batch__run(struct batch *b, int fd);
 void batch__free(struct batch *b);
 void file__count(struct probed_file *f);
+/* Sites from this number on see from now on. */
+void sites__on(struct prober *pr, unsigned int first);
 /* Keeps a descriptor of the file for later. */
 void file__keep(struct probed_file *f, int fd);
 
@@ -97,6 +110,11 @@ int pta__find(struct batch *b, const struct probe_def *d, struct probe_report *r
 	      uint64_t *vaddr);
 /* Behind the attach: is there a way to see this library's tensors? Keeps what a fall-back needs. */
 void pta__settle(struct prober *pr, struct probed_file *f, int fd);
+
+/* prober_atb.c: is what its probe reads known? 0 or -ENOTSUP with rep->why. */
+int atb__check(const struct batch *b, const struct probe_def *d, struct probe_report *rep);
+/* What the program needs to know of the library, into its site. */
+void atb__site(const struct batch *b, const struct probe_def *d, struct mt_site *s);
 
 /* prober_methods.c */
 /* Behind the attach: is anything unfilled? Keeps what prober__look needs. */

@@ -22,8 +22,10 @@
 #include "target/target.h"
 
 #include "acl.skel.h"
+#include "atb.skel.h"
 #include "aten.skel.h"
 #include "hal.skel.h"
+#include "host.skel.h"
 #include "lifecycle.skel.h"
 #include "merged.skel.h"
 #include "mindspore.skel.h"
@@ -50,6 +52,8 @@ static const struct {
 	{ "pymark", pymark_bpf__elf_bytes },
 	{ "mindspore", mindspore_bpf__elf_bytes },
 	{ "aten", aten_bpf__elf_bytes },
+	{ "atb", atb_bpf__elf_bytes },
+	{ "host", host_bpf__elf_bytes },
 	{ "stacked", stacked_bpf__elf_bytes },
 	{ "stacked_awake", stacked_awake_bpf__elf_bytes },
 	{ "stacked_cpu", stacked_cpu_bpf__elf_bytes },
@@ -193,7 +197,7 @@ static bool matches(const char *pattern, const char *name)
 /* Programs that are loaded only when they are asked for, whether or not stacks are walked. */
 static const char *asked_group(const char *name)
 {
-	static const char *const groups[] = { "aten_*", "atens_*" };
+	static const char *const groups[] = { "aten_*", "atens_*", "atb_*" };
 	size_t i;
 
 	for (i = 0; name && i < MT_ARRAY_SIZE(groups); i++)
@@ -208,8 +212,8 @@ static const char *asked_group(const char *name)
  */
 static const char *rare_group(size_t layer, const char *name)
 {
-	static const char *const groups[] = { "ms_*", "pta_alloc_*", "pta_free_*", "c10_*",
-					      "life_map" };
+	static const char *const groups[] = { "ms_*",  "pta_alloc_*", "pta_free_*",
+					      "c10_*", "host_*",      "life_map" };
 	size_t i;
 
 	if (asked_group(name))

@@ -35,6 +35,22 @@ uint32_t proc__nspid(pid_t pid);
 /* Value of a variable of the process's initial environment, malloced; NULL if unset. */
 char *proc__env(pid_t pid, const char *name);
 
+/* ---- stopped processes ---- */
+
+struct proc_stopped {
+	char state; /* of its first thread: 'T' stopped, 't' by a debugger */
+	pid_t tracer; /* that debugs it, 0 = none */
+	bool again; /* a stop signal waits: while it is stopped, a second one */
+};
+
+/* 0 or -ESRCH. */
+int proc__stopped(pid_t pid, struct proc_stopped *out);
+/*
+ * SIGCONT, if it is still that process. -EBUSY: somebody else has stopped it since, by a signal
+ * that waits behind ours; it stays so. -ESRCH, -errno.
+ */
+int proc__continue(pid_t pid, uint32_t start);
+
 /* ---- where memtap itself runs ---- */
 
 /* Inode of its PID namespace, whose numbers it reads and prints; 0 = the initial one. */
