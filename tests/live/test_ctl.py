@@ -316,6 +316,25 @@ class Ctl(BasicTest):
             self.assertEqual([a['ok'] for a in answers], [True] * len(lines), answers[-1:])
         self.assertEqual(self.ended(job, rec).rc, 0)
 
+    def test_stopped_recorder(self):
+        """One that does not answer holds up nobody who asks for another's process; it is told."""
+        job, rec = self.recorded()
+        job.go()
+        idle = self.job('--seconds', LONG, start=False)
+        other = self.record('-p', idle.pid)
+        other.signal(signal.SIGSTOP)
+        try:
+            begin = time.monotonic()
+            done = self.run_memtap('ctl', job.pid, 'mark', 'm')
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(f'memtap {other.pid} does not answer', done.stderr)
+            self.assertLess(time.monotonic() - begin, 25)
+        finally:
+            other.signal(signal.SIGCONT)
+        other.stop()
+        self.stop(idle)
+        self.assertEqual(self.ended(job, rec).rc, 0)
+
     def test_hostile_recorder(self):
         """What a socket answers that is no memtap's is not handed to the terminal as it is."""
         pid = (1 << 22) - 2

@@ -16,6 +16,7 @@
 #include "cli/control.h"
 
 #define ANSWER_MS 30000 /* a recorder that lags has so long */
+#define TRACES_MS 5000 /* each that is asked whether it traces a process */
 #define MAX_RECORDERS 1024 /* sockets of one folder that are looked at */
 
 static void help(FILE *f)
@@ -44,9 +45,9 @@ static void help(FILE *f)
 }
 
 /* Connected to the socket of this recorder in a folder, or -errno. */
-static int connect_in(int dir, const char *name)
+static int connect_in(int dir, const char *name, unsigned int ms)
 {
-	int fd = control_dir__connect(dir, name, ANSWER_MS), err = 0;
+	int fd = control_dir__connect(dir, name, ms), err = 0;
 	struct ucred peer;
 	socklen_t n = sizeof(peer);
 
@@ -75,10 +76,10 @@ static int send_line(int fd, const char *line, size_t n)
 	return 0;
 }
 
-/* Sends a line, waits for one. 0, -ETIMEDOUT, -EPIPE: it ended without an answer. */
-static int ask(int fd, const char *line, char answer[CONTROL_LINE])
+/* Sends a line, waits ms for one. 0, -ETIMEDOUT, -EPIPE: it ended without an answer. */
+static int ask(int fd, const char *line, unsigned int ms, char answer[CONTROL_LINE])
 {
-	uint64_t end = clock__boot() + ANSWER_MS * 1000000ULL, now;
+	uint64_t end = clock__boot() + ms * 1000000ULL, now;
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	size_t len = 0;
 	ssize_t n;
@@ -127,7 +128,7 @@ static int find_recorder(pid_t pid, char why[PATH_MAX + 128])
 				snprintf(why, PATH_MAX + 128, "%s: %s", path, strerror(-dir));
 			continue;
 		}
-		fd = connect_in(dir, name);
+		fd = connect_in(dir, name, ANSWER_MS);
 		close(dir);
 		if (fd >= 0)
 			return fd;
@@ -148,15 +149,20 @@ static void try_socket(int dir, const char *name, pid_t target, struct found *f)
 	char line[64], answer[CONTROL_LINE];
 	pid_t pid = control_dir__pid(name);
 	cJSON *obj;
-	int fd;
+	int fd, err;
 
 	if (!pid)
 		return;
-	fd = connect_in(dir, name);
+	fd = connect_in(dir, name, TRACES_MS);
 	if (fd < 0)
 		return;
 	snprintf(line, sizeof(line), "pid=%d status\n", (int)target);
-	obj = ask(fd, line, answer) ? NULL : cJSON_Parse(answer);
+	err = ask(fd, line, TRACES_MS, answer);
+	if (err == -ETIMEDOUT)
+		pr_warn("ctl: memtap %d does not answer in %d s, is it stopped? Whether it traces "
+			"pid %d is not known; its own pid asks it alone",
+			(int)pid, TRACES_MS / 1000, (int)target);
+	obj = err ? NULL : cJSON_Parse(answer);
 	if (cJSON_IsTrue(cJSON_GetObjectItem(obj, "ok"))) {
 		if (f->n < MT_ARRAY_SIZE(f->pids))
 			f->pids[f->n] = pid;
@@ -317,7 +323,7 @@ int cmd_ctl(int argc, char **argv)
 		close(fd);
 		return cli__usage_error("ctl");
 	}
-	err = ask(fd, line, answer);
+	err = ask(fd, line, ANSWER_MS, answer);
 	close(fd);
 	if (err) {
 		pr_err("ctl: pid %ld: no answer: %s", pid,
