@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Numbers of the allocator and the device, as the frameworks that are loaded already tell them."""
+import functools
 import sys
 from typing import Any, Iterable, List, Optional, Union
 
@@ -80,6 +81,7 @@ class TakeSnapshot:
         take_snapshot(self._mask, self._name + ' End')
 
     def __call__(self, function):
+        @functools.wraps(function)
         def between(*args, **kwargs):
             with self:
                 return function(*args, **kwargs)

@@ -1,15 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """python_trace_*.csv: calls of Python and C functions, by sys.setprofile; named pieces of code."""
 import csv
+import errno
+import functools
 import os
 import sys
 import threading
 import time
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, List, Optional, Tuple
 
 from . import _marks
 
+_FORMULA = '=', '+', '-', '@', '\t', '\r'
 HEADER = ('FuncInfo', 'StartTime(ns)', 'EndTime(ns)', 'Thread Id', 'Process Id')
+
+
+def _cell(name: str) -> str:
+    """What a spreadsheet would take for a formula is none; the csv module leaves \\r without quotes, which ends a row."""
+    return ("'" if name.startswith(_FORMULA) else '') + name.replace('\r', ' ')
 
 
 class _File:
@@ -47,7 +55,7 @@ class _File:
                 except FileExistsError:
                     continue
             else:
-                return False
+                raise OSError(errno.EEXIST, os.strerror(errno.EEXIST))
         except OSError as e:
             _marks.tell(f'python trace: {folder} cannot be written: {e.strerror}; config(output=FOLDER) names another')
             return False
@@ -56,12 +64,15 @@ class _File:
         self._writer.writerow(HEADER)
         return True
 
+    def forked(self) -> None:
+        """In the child: its lock may be held by a thread that it does not have."""
+        self._lock = threading.Lock()
+
     def rows(self, rows: List[Tuple]) -> None:
         with self._lock:
             try:
                 if self._open():
-                    # What a spreadsheet would take for a formula is none.
-                    self._writer.writerows([("'" + r[0] if r[0][:1] in '=+-@' else r[0], *r[1:]) for r in rows])
+                    self._writer.writerows([(_cell(r[0]), *r[1:]) for r in rows])
                     self._file.flush()
             except OSError as e:
                 _marks.tell(f'python trace: {self.path}: {e.strerror}')
@@ -89,7 +100,8 @@ class Tracer:
     """Trace of Python functions: start() and stop(), of all threads that begin in between and this one."""
 
     def __init__(self) -> None:
-        self._threads: Dict[int, _Thread] = {}
+        self._threads: List[_Thread] = []
+        self._local = threading.local()  # a thread that ends leaves its number to others
         self._active = False
         self._begun: Tuple = ()
         self._module_call: Any = None
@@ -103,17 +115,20 @@ class Tracer:
     def _row(self, t: _Thread, name: str, begin: int, end: Any) -> None:
         t.rows.append((name, begin, end, t.tid, os.getpid()))
         if len(t.rows) >= 4096:
-            _file.rows(t.rows)
-            t.rows = []
+            rows, t.rows = t.rows, []
+            _file.rows(rows)
 
     def _event(self, frame: Any, event: str, arg: Any) -> None:
         now = time.time_ns()
+        if not self._active:  # stop() of another thread
+            sys.setprofile(None)
+            return
         if frame.f_code.co_filename == __file__:  # stop()
             return
-        ident = threading.get_ident()
-        t = self._threads.get(ident)
+        t = getattr(self._local, 'thread', None)
         if t is None:
-            t = self._threads[ident] = _Thread()
+            t = self._local.thread = _Thread()
+            self._threads.append(t)
         if event == 'call':
             t.open.append((self._name(frame), now, frame.f_code))
         elif event == 'c_call':
@@ -135,7 +150,7 @@ class Tracer:
             return
         frame = sys._getframe(1)
         self._module_call = _module_call()
-        self._threads = {}
+        self._threads, self._local = [], threading.local()
         self._begun = (f'start: {self._name(frame)}', time.time_ns(), threading.get_native_id())
         self._active = True
         threading.setprofile(self._event)
@@ -152,15 +167,29 @@ class Tracer:
         frame = sys._getframe(1)
         pid = os.getpid()
         rows: List[Tuple] = [(f'stop: {self._name(frame)}', sys_stop, 'N/A', threading.get_native_id(), pid)]
-        for t in list(self._threads.values()):
-            _file.rows(t.rows)
+        for t in list(self._threads):
+            begun, t.rows = t.rows, []
+            _file.rows(begun)
             rows += [(name, begin, 'N/A', t.tid, pid) for name, begin, _ in reversed(t.open)]
         rows.append((self._begun[0], self._begun[1], 'N/A', self._begun[2], pid))
         _file.rows(rows)
-        self._threads = {}
+        self._threads = []
+
+    def forked(self) -> None:
+        """In the child: what was called so far stands in its parent's file."""
+        self._threads, self._local = [], threading.local()
+        self._begun = (*self._begun[:2], threading.get_native_id()) if self._begun else ()
 
 
 tracer = Tracer()
+
+
+def _forked() -> None:
+    _file.forked()
+    tracer.forked()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 class RecordFunction:
@@ -180,6 +209,7 @@ class RecordFunction:
             _file.rows([(self._name, begin, time.time_ns(), threading.get_native_id(), os.getpid())])
 
     def __call__(self, function):
+        @functools.wraps(function)
         def recorded(*args, **kwargs):
             with RecordFunction(self._name):
                 return function(*args, **kwargs)

@@ -122,32 +122,38 @@ off=MEMTAP_DISABLE=session,multi,cookie,sleepable
 grep -q '"attach cookies":.*"yes"' $out/check.json || off=MEMTAP_DISABLE=
 run plain $off -- --threads 2 --steps 8 --late-dlopen 1
 
-# Operators of torch, where no uprobe_multi probes them: the simulated ones are few enough. Emulated, their
-# programs take half a minute to verify: by the oldest verifier, and by one that adds up stacks.
-operators() {
-	echo "RUN ops at $(cut -d" " -f1 /proc/uptime)"
+# What has programs of its own, which all kernels need not load: operators of torch and ATB, malloc. Emulated,
+# those of operators take half a minute to verify: by the oldest verifier, and by one that adds up stacks.
+said() { # NAME OPTIONS PROGRAM [ARGUMENT]...
+	name=$1 options=$2
+	shift 2
+	echo "RUN $name at $(cut -d" " -f1 /proc/uptime)"
 	mkfifo /tmp/go
-	/sim/sim-ops 3 </tmp/go >$out/ops.said 2>$out/ops.sim &
+	"$@" </tmp/go >$out/$name.said 2>$out/$name.sim &
 	job=$!
 	exec 3>/tmp/go
-	wait_for READY $out/ops.sim $job
-	memtap record --ops=. --level=0 --events=launch,access -p $job -o $out/ops --summary-json $out/ops.json \
-		>$out/ops.txt 2>&1 &
+	until grep -q READY $out/$name.sim $out/$name.said || ! kill -0 $job; do sleep 0.1; done
+	memtap record $options -p $job -o $out/$name --summary-json $out/$name.json >$out/$name.txt 2>&1 &
 	tap=$!
-	wait_for 'probes attached' $out/ops.txt $tap
+	wait_for 'probes attached' $out/$name.txt $tap
 	echo >&3
-	wait_for DONE $out/ops.sim $job
+	until grep -q DONE $out/$name.sim $out/$name.said || ! kill -0 $job; do sleep 0.1; done
 	kill -INT $tap
 	wait $tap
-	echo $? >$out/ops.status
+	echo $? >$out/$name.status
 	echo >&3
 	exec 3>&-
 	wait $job
 	rm /tmp/go
-	cat $out/ops.txt
+	cat $out/$name.txt
 }
 case $(uname -m)-$(uname -r) in
-x86_64-5.10.* | aarch64-6.1.*) operators ;;
+x86_64-5.10.* | aarch64-6.1.*)
+	said ops '--ops=. --level=0 --events=launch,access' /sim/sim-ops 3
+	said atb '--level=0,1 --events=alloc,launch,access' /sim/atb/82/cxx_abi_1/lib/sim-atb-82-1 3 1
+	said host --host-memory=all env LD_LIBRARY_PATH=/sim/cann/lib64:/sim/torch/lib:/sim/torch_npu_c/lib \
+		host-target each
+	;;
 esac
 
 # Stacks of C functions, walked without what 5.10 has not.

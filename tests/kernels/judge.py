@@ -5,8 +5,10 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'live'))
+import atbrows  # noqa: E402
 import compare as C  # noqa: E402
 import frames  # noqa: E402
+import hostrows  # noqa: E402
 import oprows  # noqa: E402
 import readers  # noqa: E402
 import truth as T  # noqa: E402
@@ -127,27 +129,34 @@ def stacks(out):
     return bad, f'pystack: {sum(len(s[2]) for s in got)} Python frames in {len(got)} stacks equal the program\'s'
 
 
-# Where init.sh traces operators.
-OPERATORS = ('5.10/amd64', '6.1/arm64')
+# Where init.sh runs what has programs of its own.
+SAID = ('5.10/amd64', '6.1/arm64')
 
 
-def operators(out):
-    """Problems of the rows of operators and of what they access, and a line about them."""
+def of_host(of_dump):
+    rows = sorted((r for r in of_dump if r['type'] == 'HOST'), key=lambda r: r['id'])
+    return [(r['event'], r['ptr'], r['size']) for r in rows]
+
+
+def said(out, run, want_of, rows_of, least):
+    """Problems of the rows of a program that tells what it does, and a line about them."""
     def text(end):
-        with open(os.path.join(out, 'ops.' + end), encoding='utf-8', errors='replace') as f:
+        with open(os.path.join(out, f'{run}.{end}'), encoding='utf-8', errors='replace') as f:
             return f.read()
     if text('status').strip() != '0':
-        return [f'memtap ended with {text("status").strip()}: {text("txt")[-300:]}'], 'ops: nothing'
-    want = oprows.said(text('said'))
-    got = oprows.rows(readers.read_csv(readers.dump_of(os.path.join(out, 'ops'), 'csv')))
+        return [f'{run}: memtap ended with {text("status").strip()}: {text("txt")[-300:]}'], f'{run}: nothing'
+    want = want_of(text('said'))
+    got = rows_of(readers.read_csv(readers.dump_of(os.path.join(out, run), 'csv')))
     summary, bad = json.loads(text('json')), []
-    if got != want or len(want) < 150:
+    if isinstance(want, dict):
+        ((_, want),), ((_, got),) = want.items(), got.items() or {0: []}.items()
+    if got != want or len(want) < least:
         first = next((i for i, (a, b) in enumerate(zip(got, want)) if a != b), min(len(got), len(want)))
-        bad.append(f'ops: {len(got)} rows for {len(want)}, from {first}: {got[first:first + 2]}, '
+        bad.append(f'{run}: {len(got)} rows for {len(want)}, from {first}: {got[first:first + 2]}, '
                    f'{want[first:first + 2]}: {text("txt")[-300:]}')
     if not summary['accounting']['exact'] or summary['accounting']['lost'] or summary['probes_failed']:
-        bad.append(f'ops: {account(out, "ops")}, {summary["probes_failed"]} probes failed')
-    return bad, f'ops: {len(want)} starts, ends and accesses of operators equal the program\'s'
+        bad.append(f'{run}: {account(out, run)}, {summary["probes_failed"]} probes failed')
+    return bad, f'{run}: {len(want)} rows equal what the program says'
 
 
 # Kinds of C stacks that tests/live/cwalk_target.c makes.
@@ -199,10 +208,12 @@ def main(release, arch, out, root):
     problems, line = stacks(out)
     print('     ' + line)
     bad += [f'pystack: {p}' for p in problems]
-    if f'{release}/{arch}' in OPERATORS:
-        problems, line = operators(out)
-        print('     ' + line)
-        bad += problems
+    if f'{release}/{arch}' in SAID:
+        for how in (('ops', oprows.said, oprows.rows, 150), ('atb', atbrows.said, atbrows.rows, 700),
+                    ('host', hostrows.due, of_host, 15)):
+            problems, line = said(out, *how)
+            print('     ' + line)
+            bad += problems
     problems, lines = walks(out, release)
     for line in lines:
         print('     ' + line)

@@ -76,18 +76,18 @@ make_root() { # ARCH BUILD
 	busybox=$(fetch_busybox "$1") && python=$(fetch_python "$1") || return 1
 	mkdir -p "$root"/{proc,sys,dev,tmp,bin,etc,sim}
 	cp "$busybox" "$root/bin/busybox"
-	cp "$2/memtap" "$2/tests/kernels/"{emulated,stacks} "$2"/tests/live/{pywalk,cwalk} \
+	cp "$2/memtap" "$2/tests/kernels/"{emulated,stacks} "$2"/tests/live/{pywalk,cwalk,host-target} \
 		"$top/tests/live/pystacks.py" "$root/bin/"
 	echo nobody:x:65534:65534::/:/bin/sh >"$root/etc/passwd"
 	# The simulated stack keeps its shape: it finds its libraries by $ORIGIN.
-	(cd "$2/tests/sim" && find . \( -name '*.so' -o -name sim-train -o -name sim-ops \) -type f -print0 |
+	(cd "$2/tests/sim" && find . \( -name '*.so' -o -name sim-train -o -name sim-ops -o -name sim-atb-82-1 \) -type f -print0 |
 		cpio -0 -pdm --quiet "$root/sim")
 	# As released, beside the same code with its symbols: these are the truth of the derivation.
 	mkdir -p "$root/sim/torch_npu_stripped/lib"
 	llvm-strip --strip-all -o "$root/sim/torch_npu_stripped/lib/libtorch_npu.so" \
 		"$2/tests/sim/torch_npu_c_symtab/lib/libtorch_npu.so"
 	put_python "$root" "$1" "$python" || return 1
-	mapfile -t files < <(find "$root"/bin/{memtap,emulated,stacks,pywalk,cwalk,python3} "$root"/sim "$root"/usr/lib -type f)
+	mapfile -t files < <(find "$root"/bin/{memtap,emulated,stacks,pywalk,cwalk,host-target,python3} "$root"/sim "$root"/usr/lib -type f)
 	put_libraries "$root" "$1" "$python" "${files[@]}"
 	put_loader "$root" "$root/bin/memtap" "$1"
 	cp "$here/init.sh" "$root/init"

@@ -133,7 +133,7 @@ def invariants(rows, summary=None, block_order=False):
     ids = collections.defaultdict(list)
     for row in ordered:
         ids[row['pid']].append(row['id'])
-        if row['type'] == 'LOST' or row['attr'].get('late') == 'true':
+        if row['attr'].get('late') == 'true':
             continue
         if row['time'] < last_time:
             bad.append(f'time goes back: {brief(row)}')

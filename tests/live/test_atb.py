@@ -5,6 +5,7 @@ import time
 
 import harness
 import readers
+from atbrows import only, row_text, rows, said
 
 VARIANTS = [(gen, abi) for gen in ('80', '81', '82') for abi in '01']
 ALL = ('--level=0,1', '--events=alloc,launch,access')
@@ -12,42 +13,6 @@ ALL = ('--level=0,1', '--events=alloc,launch,access')
 
 def program(gen, abi):
     return harness.sim('atb', gen, 'cxx_abi_' + abi, 'lib', f'sim-atb-{gen}-{abi}')
-
-
-def said(text):
-    """By thread, in its order."""
-    out = {}
-    for line in text.splitlines():
-        tid, rest = line.split(' ', 1)
-        out.setdefault(int(tid), []).append(rest)
-    return out
-
-
-def row_text(r):
-    """As the program writes it; None: a row of something else."""
-    a = r['attr']
-    if r['type'] in ('ATB_START', 'ATB_END'):
-        return f"{r['type']} {r['name']} {a['path']} {a['workspace_ptr']} {a['workspace_size']}"
-    if r['type'] in ('KERNEL_START', 'KERNEL_END'):
-        return f"{r['type']} {r['name']} {a['path']}"
-    if r['event'] == 'ACCESS':
-        return f"{r['type']} {r['name']} {r['ptr']} {a['size']} {a['dtype']} {a['format']} {a['shape']}"
-    if r['event'] in ('MALLOC', 'FREE') and r['type'] == 'ATB':
-        return f"{r['event']} {r['ptr']} {a['size']}"
-    return None
-
-
-def rows(result):
-    out = {}
-    for r in result.rows:
-        text = row_text(r)
-        if text:
-            out.setdefault(r['tid'], []).append(text)
-    return out
-
-
-def only(lines, *words):
-    return {t: [x for x in v if x.split()[0] in words] for t, v in lines.items()}
 
 
 class Atb(harness.LiveTest):
@@ -81,7 +46,7 @@ class Atb(harness.LiveTest):
 
     def check_all(self, result, want):
         self.assertGreater(len(want), 0)
-        got = rows(result)
+        got = rows(result.rows)
         self.assertEqual(sorted(got), sorted(want))
         for tid, lines in want.items():
             self.assertEqual(got[tid], lines)
@@ -163,7 +128,7 @@ class Atb(harness.LiveTest):
         p.wait()
         want = said(p.stdout())
         self.assertTrue(result.summary['accounting']['exact'])
-        got = rows(result)
+        got = rows(result.rows)
         self.assertEqual(sorted(got), sorted(want))
         for tid, lines in got.items():
             self.assertGreater(len(lines), 100)
@@ -182,7 +147,7 @@ class Atb(harness.LiveTest):
         result, want = self.traced('--level=0', '--events=access', rounds=2)
         want = {t: [x for x in v if x.split()[0] in ('UNKNOWN', 'WRITE', 'MALLOC', 'FREE') and ' TENSOR_' not in x]
                 for t, v in want.items()}
-        got = only(rows(result), 'UNKNOWN', 'WRITE')
+        got = only(rows(result.rows), 'UNKNOWN', 'WRITE')
         self.assertEqual(got, only(want, 'UNKNOWN', 'WRITE'))
 
     def test_paused(self):
@@ -196,7 +161,7 @@ class Atb(harness.LiveTest):
         result = rec.stop()
         p.line()
         p.wait()
-        self.assertEqual(rows(result), {})
+        self.assertEqual(rows(result.rows), {})
         self.assertTrue(result.summary['accounting']['exact'])
         self.assertLess(result.summary['accounting']['seen'], 100)
         p = self.start('atb', [program('82', '1'), 30000])
@@ -211,7 +176,7 @@ class Atb(harness.LiveTest):
         result = rec.stop()
         p.kill()
         self.assertTrue(result.summary['accounting']['exact'])
-        got = [x.split()[0] for v in rows(result).values() for x in v]
+        got = [x.split()[0] for v in rows(result.rows).values() for x in v]
         self.assertGreater(min(map(got.count, ('ATB_START', 'ATB_END', 'KERNEL_START', 'KERNEL_END'))), 50)
 
     def test_many(self):

@@ -163,6 +163,38 @@ class Ctl(BasicTest):
         rec.signal(signal.SIGKILL)
         rec.wait()
         self.assertIn('no memtap that records', self.refused(rec.pid, 'start'))
+        left = f'{RUN}/{rec.pid}.sock'
+        self.assertTrue(os.path.exists(left))
+        # The next one sweeps it away, and leaves what somebody listens to.
+        with socket.socket(socket.AF_UNIX) as s:
+            used = f'{RUN}/{(1 << 22) - 1}.sock'
+            s.bind(used)
+            s.listen()
+            other = self.record('-p', job.pid)
+            self.assertEqual([os.path.exists(p) for p in (left, used)], [False, True])
+            os.unlink(used)
+        self.ctl(other.pid, 'status')
+        self.ended(job, other)
+
+    def test_number_in_use(self):
+        """A dead socket of its own number is replaced; one that somebody listens to is not taken away."""
+        code = ('import os, socket, sys\n'
+                'os.makedirs("/run/memtap", 0o700, exist_ok=True)\n'
+                's = socket.socket(socket.AF_UNIX)\n'
+                's.bind("/run/memtap/%d.sock" % os.getpid())\n'
+                'if sys.argv[1] == "listen":\n'
+                '    s.listen(); s.set_inheritable(True)\n'
+                'os.execvp(sys.argv[2], sys.argv[2:])\n')
+        job = self.job('--seconds', LONG, '--rate', 1500)
+        rec = self.record('-p', job.pid, prefix=('python3', '-c', code, 'dead'))
+        self.assertEqual(self.ctl(rec.pid, 'status')['processes'], 1)
+        self.assertNotIn('no socket', rec.stderr())
+        rec.stop()
+        self.assertFalse(os.path.exists(f'{RUN}/{rec.pid}.sock'))
+        rec = self.record('-p', job.pid, prefix=('python3', '-c', code, 'listen'))
+        self.assertIn('another container has our number', rec.stderr())
+        rec.stop()
+        self.assertTrue(os.path.exists(f'{RUN}/{rec.pid}.sock'))
         os.unlink(f'{RUN}/{rec.pid}.sock')
         self.stop(job)
 
@@ -262,6 +294,70 @@ class Ctl(BasicTest):
         report = C.compare([r for r in result.rows if r['name'] != 'm'], self.records(job), result.summary, T.Rules())
         self.assertEqual([x for x in report if 'Mark' not in x][:5], [])
         self.assertEqual(C.accounting(result.rows, result.summary), [])
+
+    def test_many_lines_at_once(self):
+        """More requests than memtap takes at a time, all in one write; the answers are there, also when
+        the client has closed its end for writing."""
+        job, rec = self.recorded()
+        job.go()
+        for lines in (['status'] * 100, ['flush'], ['status'] * 40 + ['snapshot', 'flush']):
+            with socket.socket(socket.AF_UNIX) as s:
+                s.connect(f'{RUN}/{rec.pid}.sock')
+                s.settimeout(20)
+                s.sendall(''.join(line + '\n' for line in lines).encode())
+                s.shutdown(socket.SHUT_WR)
+                got = b''
+                while True:
+                    part = s.recv(1 << 16)
+                    got += part
+                    if not part:
+                        break
+            answers = [json.loads(line) for line in got.splitlines()]
+            self.assertEqual([a['ok'] for a in answers], [True] * len(lines), answers[-1:])
+        self.assertEqual(self.ended(job, rec).rc, 0)
+
+    def test_stopped_recorder(self):
+        """One that does not answer holds up nobody who asks for another's process; it is told."""
+        job, rec = self.recorded()
+        job.go()
+        idle = self.job('--seconds', LONG, start=False)
+        other = self.record('-p', idle.pid)
+        other.signal(signal.SIGSTOP)
+        try:
+            begin = time.monotonic()
+            done = self.run_memtap('ctl', job.pid, 'mark', 'm')
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(f'memtap {other.pid} does not answer', done.stderr)
+            self.assertLess(time.monotonic() - begin, 25)
+        finally:
+            other.signal(signal.SIGCONT)
+        other.stop()
+        self.stop(idle)
+        self.assertEqual(self.ended(job, rec).rc, 0)
+
+    def test_hostile_recorder(self):
+        """What a socket answers that is no memtap's is not handed to the terminal as it is."""
+        pid = (1 << 22) - 2
+        # Others that run beside it must not ask there.
+        folder = self.path('sockets')
+        os.mkdir(folder, 0o700)
+        own = ('unshare', '-m', 'sh', '-c', 'mkdir -p -m 0700 /run/memtap && mount --bind "$0" /run/memtap && exec "$@"', folder)
+        for answer, rc, out in ((b'{"ok":true,"x":"\x1b[2J"}', 0, '{"ok":true,"x":"\\u001b[2J"}\n'),
+                                (b'{"ok":true}\x1b[2J', 1, ''), (b'\x1b[2J', 1, '')):
+            with socket.socket(socket.AF_UNIX) as s:
+                s.bind(f'{folder}/{pid}.sock')
+                s.listen()
+                p = subprocess.Popen([*own, memtap(), 'ctl', '-J', str(pid), 'status'], stdout=subprocess.PIPE,
+                                     stderr=subprocess.PIPE, text=True)
+                s.settimeout(LIMIT)
+                c = s.accept()[0]
+                c.recv(100)
+                c.sendall(answer + b'\n')
+                done = p.communicate(timeout=LIMIT)
+                c.close()
+            os.unlink(f'{folder}/{pid}.sock')
+            self.assertEqual((p.returncode, done[0]), (rc, out), done)
+            self.assertEqual('cannot be understood' in done[1], bool(rc), done)
 
     def ctl_until(self, pid):
         """An answer within seconds: places of silent clients become free."""

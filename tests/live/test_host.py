@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 
+import hostrows
 import readers
 from basic import BasicTest
 from harness import built, memtap, sim
@@ -53,27 +54,12 @@ class Host(BasicTest):
         """How many MALLOC rows there are of each size."""
         return collections.Counter(r['size'] for r in of_host(result.rows) if r['event'] == 'MALLOC')
 
-    def due(self, p, vendor=False):
-        """(event, address, size) as the target itself tells them; of the vendor malloc and free alone."""
-        out, live = [], {}
-        for line in p.stdout().splitlines():
-            word = line.split()
-            if len(word) != 4:
-                continue
-            fn, old, new, size = word[0], *map(int, word[1:])
-            if old and not (vendor and fn == 'realloc'):
-                out.append(('FREE', old, live.pop(old, 0 if vendor else None)))
-            if new and not (vendor and fn != 'malloc'):
-                live[new] = size
-                out.append(('MALLOC', new, size))
-        return out
-
     # ---- what is a row ----
 
     def check_each(self, **kw):
         result, p = self.recorded('each', rec=('--exact-ranges',), **kw)
         rows = sorted(of_host(result.rows), key=lambda r: r['id'])
-        self.assertEqual([(r['event'], r['ptr'], r['size']) for r in rows], self.due(p), result.stderr)
+        self.assertEqual([(r['event'], r['ptr'], r['size']) for r in rows], hostrows.due(p.stdout()), result.stderr)
         self.assertEqual({r['device'] for r in rows}, {'host'})
         self.assertEqual([r['size'] for r in rows if r['attr'].get('preattach')], [None])
         self.assertEqual(result.summary['failed_allocations'], 3)
@@ -106,7 +92,7 @@ class Host(BasicTest):
         new = [line.split()[2] for line in p.stdout().splitlines() if line.startswith('new ')]
         self.assertEqual(len(new), 1)
         rows = sorted(of_host(result.rows), key=lambda r: r['id'])
-        self.assertEqual([(r['event'], r['ptr'], r['size']) for r in rows], [d for d in self.due(p) if d[1] != int(new[0])])
+        self.assertEqual([(r['event'], r['ptr'], r['size']) for r in rows], [d for d in hostrows.due(p.stdout()) if d[1] != int(new[0])])
 
     def test_musl(self):
         """Another C library; its file is also the dynamic linker."""
@@ -136,12 +122,12 @@ class Host(BasicTest):
             p.line()
             self.assertEqual(p.wait(), 0, p.stderr())
             rows = sorted(of_host(recorder.ended().rows), key=lambda r: r['id'])
-            self.assertEqual([(r['event'], r['ptr'], r['size']) for r in rows], self.due(p), off)
+            self.assertEqual([(r['event'], r['ptr'], r['size']) for r in rows], hostrows.due(p.stdout()), off)
 
     def test_stacks(self):
         result, p = self.recorded('each', rec=('--exact-ranges', '--call-stack=c'))
         rows = of_host(result.rows)
-        self.assertEqual(len(rows), len(self.due(p)))
+        self.assertEqual(len(rows), len(hostrows.due(p.stdout())))
         with_stack = [r for r in rows if 'host-target(' in r['call_c'] and 'libc.so.6(' in r['call_c'].splitlines()[0]]
         self.assertEqual(len(with_stack), len(rows), rows[:2])
 
@@ -383,7 +369,7 @@ class Host(BasicTest):
         p.line()
         self.assertEqual(p.wait(), 0, p.stderr())
         rows = of_host(readers.read_csv(readers.dump_of(d, 'csv')))
-        of_range = {(e, a) for e, a, _ in self.due(p)}
+        of_range = {(e, a) for e, a, _ in hostrows.due(p.stdout())}
         self.assertLess(of_range, {(r['event'], r['ptr']) for r in rows})
         # What the dynamic linker and the C library take before main.
         self.assertGreater(len(rows), len(of_range) + 5)
@@ -430,7 +416,7 @@ class Host(BasicTest):
     def test_front(self):
         """malloc and free alone, as the vendor has them; a FREE of another block has number and size 0."""
         p, rows = self.front('--exact-ranges')
-        due = self.due(p, vendor=True)
+        due = hostrows.due(p.stdout(), vendor=True)
         host = sorted(of_host(rows), key=lambda r: r['id'])
         # strdup gets it from malloc; memalign(16) and realloc(NULL) call it inside the C library.
         self.assertEqual([(r['event'], r['ptr'], r['size']) for r in host], due, p.stderr())

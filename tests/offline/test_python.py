@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python module msleaks without anybody who traces: what it does not do, and its analyses of dumps."""
 import ast
+import csv
 import os
 import re
 import shutil
@@ -143,6 +144,86 @@ def test_python_analyzers(golden, memtap):
     assert 'TypeError' in run(memtap, 'import msleaks as T; T.analyze("leaks", x=1)', status=1).stderr
     p = run(memtap, 'import msleaks as T; T.check_leaks("x", "y")', status=1, MEMTAP='', PATH='/nonexistent')
     assert 'set $MEMTAP' in p.stderr, p.stderr
+
+
+def traces(memtap, code):
+    """The rows of each python_trace that code writes, as if somebody traced it."""
+    folder = tempfile.mkdtemp()
+    try:
+        p = run(memtap, 'import os, signal, sys, threading, time\nimport msleaks as T\nfrom msleaks import _marks, _trace\n'
+                        '_marks.traced = lambda: True\n' + code, MEMTAP_OUTPUT=folder)
+        found = {}
+        for name in sorted(os.listdir(os.path.join(folder, 'dump'))):
+            path = os.path.join(folder, 'dump', name)
+            assert os.stat(path).st_mode & 0o777 == 0o600, name
+            with open(path, newline='') as f:
+                found[int(name.split('_')[2])] = list(csv.DictReader(f))
+        return p.stdout.split(), found
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_python_trace_ends_for_all_threads(golden, memtap):
+    """What other threads call behind stop() is in no file; one of an earlier one's number has its own Thread Id."""
+    (end, *tids), found = traces(memtap, '''if True:
+        go = threading.Event()
+        tids = []
+        def f(): pass
+        def short():
+            tids.append(threading.get_native_id())
+            f()
+        def work():
+            go.wait()
+            for _ in range(10000): f()
+        T.tracer.start()
+        for _ in range(5):
+            t = threading.Thread(target=short); t.start(); t.join()
+        t = threading.Thread(target=work); t.start()
+        T.tracer.stop()
+        print(time.time_ns(), *tids)
+        go.set(); t.join()
+    ''')
+    (rows,) = found.values()
+    assert not [r for r in rows if int(r['StartTime(ns)']) > int(end)], len(rows)
+    calls = [r['Thread Id'] for r in rows if r['FuncInfo'].endswith(': f')]
+    assert calls == tids and len(set(tids)) == 5, (calls, tids)
+
+
+def test_python_trace_of_a_child(golden, memtap):
+    """Its file has its own calls alone, whatever its parent's threads were doing."""
+    (parent, child), found = traces(memtap, '''if True:
+        def f(): pass
+        T.tracer.start()
+        f()
+        _trace._file._lock.acquire()  # as another thread that writes
+        pid = os.fork()
+        if not pid:
+            signal.alarm(60)
+            f()
+            T.tracer.stop()
+            os._exit(0)
+        _trace._file._lock.release()
+        assert os.waitpid(pid, 0)[1] == 0
+        T.tracer.stop()
+        print(os.getpid(), pid)
+    ''')
+    assert set(found) == {int(parent), int(child)}, found
+    for pid, rows in found.items():
+        assert {(r['Process Id'], r['Thread Id']) for r in rows} == {(str(pid), str(pid))}, rows
+        assert len([r for r in rows if r['FuncInfo'].endswith(': f')]) == 1, rows
+
+
+def test_python_trace_names(golden, memtap):
+    """A name that a spreadsheet would take for a formula, however it begins; decorated functions keep theirs."""
+    names, found = traces(memtap, '''if True:
+        for name in ('=1', '\\t=1', '\\r=1', '@x', '', 'plain'):
+            with T.RecordFunction(name): pass
+        def g(): pass
+        print(T.RecordFunction('r')(g).__name__, T.TakeSnapshot(name='s')(g).__name__)
+    ''')
+    (rows,) = found.values()
+    assert [r['FuncInfo'] for r in rows] == ["'=1", "'\t=1", "' =1", "'@x", '', 'plain'], rows
+    assert names == ['g', 'g']
 
 
 def test_python_manual(golden, memtap):

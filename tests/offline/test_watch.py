@@ -104,7 +104,7 @@ def numbers(run):
 def test_watch_choice(golden, memtap):
     with tempfile.TemporaryDirectory() as d:
         path = sample(d)
-        for args, want in ((('--address=4600',), ['1']), (('--address=0x11ff',), ['1']), (('--address=0x1200',), []),
+        for args, want in ((('--address=4600',), ['1']), (('--address=04600',), ['1']), (('--size=1-1G', '--pid=07'), ['1', '2', '3']), (('--address=0x11ff',), ['1']), (('--address=0x1200',), []),
                            (('--size=512',), ['1']), (('--size=1K-4K',), ['2', '3']), (('--owner=@aten',), ['1']),
                            (('--size=1-1G', '--device=1'), []), (('--size=1-1G', '--pid=8'), []),
                            (('--size=1-1G', '--id=2'), ['2'])):
@@ -113,6 +113,21 @@ def test_watch_choice(golden, memtap):
             assert bool(want) != ('none of 3 blocks is chosen' in run.err), run.err
         run = memtap('watch', '--size=1-1G', '--max-blocks=1', path)
         assert numbers(run) == ['1'] and '3 blocks are chosen, the first 1 were printed' in run.err
+
+
+def test_watch_without_numbers(golden, memtap):
+    """Dumps whose rows have no allocation_id: blocks are told apart by their addresses."""
+    def row(i, event, kind, ptr, name='N/A'):
+        return '%d,%s,%s,%s,%d,7,7,0,%d,"{addr:%d,size:512}",,' % (i, event, kind, name, 1000000 * i, ptr, ptr)
+    with tempfile.TemporaryDirectory() as d:
+        path = written(d, row(1, 'MALLOC', 'PTA', 4096), row(2, 'MALLOC', 'PTA', 8192), row(3, 'FREE', 'PTA', 8192),
+                       row(4, 'FREE', 'PTA', 4096), row(5, 'MALLOC', 'PTA', 4096), row(6, 'MALLOC', 'PTA', 4096))
+        run = memtap('watch', '--address=4096', path)
+        assert run.status == 0, run.err
+        assert [x.split()[0] for x in run.out.splitlines() if ' ms FREE' in x] == ['3.000'], run.out
+        # The last two are of one address, and the end of the first of them is not there.
+        assert run.out.count('PTA block') == 3 and run.out.count('not freed in the dump') == 2, run.out
+        assert memtap('watch', '--address=8192', path).out.count('freed after 1.000 ms') == 1
 
 
 def test_watch_operators(golden, memtap):
@@ -129,11 +144,24 @@ def test_watch_operators(golden, memtap):
         assert numbers(run) == [] and 'no operator torch._ops.aten.nosuch.default has run' in run.err
 
 
+def test_watch_control_characters(golden, memtap):
+    """What a terminal would act on does not reach it, neither from names nor from stacks."""
+    with tempfile.TemporaryDirectory() as d:
+        row = block(1, 'MALLOC', 'PTA', 1, more=',owner:a\x1b[31m\u009b31m')
+        path = written(d, row[:-2] + ',"f\x1b]0;x\x07(1): g\nh\u009b2J","c\x1b[2J"')
+        for run in (memtap('watch', '--id=1', '--stacks', path), memtap('leaks', '--hal', '--stacks', path)):
+            assert run.status == 0 and not set(run.out) & {'\x1b', '\x07', '\u009b'}, ascii(run.out)
+        run = memtap('watch', '--id=1', '--stacks', path)
+        assert 'a?[31m?31m' in run.out and '\t\th?2J\n' in run.out, ascii(run.out)
+        run = memtap('watch', '--id=1', os.path.join(d, 'a\u009bb'))
+        assert run.status == 1 and '\u009b' not in run.err and 'a?' in run.err, ascii(run.err)
+
+
 def test_watch_usage(golden, memtap):
     path = golden('access')
     for args, text in (((), 'nothing says which blocks'), (('--id=0',), "--id '0'"), (('--size=2K-1K',), '--size'),
                        (('--size=x',), '--size'), (('--op=a',), '--op'), (('--op=a:b,c',), 'OUTPUT'),
-                       (('--op=a,b,full-content',), '--op'), (('--address=-1',), '--address'),
+                       (('--op=a,b,full-content',), '--op'), (('--pid=0x7',), '--pid'), (('--address=0x',), '--address'), (('--address=-1',), '--address'),
                        (('--id=1', '--format=xml'), '--format'), (('--nosuch',), 'nosuch')):
         run = memtap('watch', *args, path)
         assert run.status == 2 and text in run.err and run.out == '', (args, run.err)

@@ -197,6 +197,56 @@ Test(steps, that_overlap)
 	texts__free(texts);
 }
 
+/* More labels than are held are one; that none fits any more is no error. */
+Test(decompose, labels_without_end)
+{
+	/* Of this length so many fit that the last one fills the table to its last byte. */
+	enum { LENGTH = 656, LABELS = 26000 };
+	struct texts *texts = texts__new(64u << 20);
+	struct rules *rules = rules__new();
+	struct decompose_opts opts = { 0 };
+	struct decompose *d;
+	const struct owner_pool *pools;
+	const struct owned *owned;
+	char label[LENGTH + 1];
+	struct item read = block(1, ROW_MALLOC, 4096);
+	size_t n, i, more = 0, groups = 0;
+	int err = 0;
+
+	cr_assert(texts && rules);
+	d = decompose__new(rules, texts, &opts);
+	cr_assert(d);
+	for (i = 0; i < LABELS; i++) {
+		struct item it = block(i + 1, ROW_MALLOC, (i + 1) * 4096);
+
+		snprintf(label, sizeof(label), "x@%0*zu", LENGTH - 2, i);
+		it.owner = texts__put(texts, label, LENGTH, &err);
+		cr_assert_eq(err, 0);
+		cr_assert_eq(decompose__item(d, &it), 0);
+		it.event = ROW_FREE;
+		cr_assert_eq(decompose__item(d, &it), 0, "label %zu", i);
+	}
+	/* So is one that was read from Python objects. */
+	read.alloc = 1;
+	cr_assert_eq(decompose__told(d, &read, label, 1), 0);
+	cr_assert_eq(decompose__item(d, &read), 0);
+	cr_assert_eq(decompose__finish(d), 0);
+	pools = decompose__pools(d, &n);
+	cr_assert_eq(n, 1);
+	owned = decompose__owned(d);
+	for (i = 0; i < pools[0].n; i++)
+		if (!strcmp(owned[i].label, "…")) {
+			more += (size_t)owned[i].all.blocks;
+			groups++;
+		}
+	cr_expect_gt(more, 1);
+	cr_expect_eq(groups, 2); /* stated, and read */
+	cr_expect_eq(more + pools[0].n - groups, LABELS + 1);
+	decompose__free(d);
+	rules__free(rules);
+	texts__free(texts);
+}
+
 /* ---- inefficient memory while it is recorded ---- */
 
 static char told[512];

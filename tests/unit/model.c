@@ -351,6 +351,23 @@ Test(options, what_is_lost_is_told_for_every_device)
 	cr_expect_eq(rows[n + 2].device, 2);
 }
 
+Test(life, loss_stands_in_the_order_of_time)
+{
+	uint64_t last;
+
+	put(hal(0x1000, 1, 3));
+	last = rows[n_rows - 1].time;
+	/* what was seen is younger than the time at which the loss is told of */
+	now -= 1000;
+	lost(3, true, 7);
+	cr_assert_eq(n_rows, 1);
+	cr_expect_eq(rows[0].time, last);
+	n_rows = 0;
+	model__stop(m, now);
+	cr_assert_eq(n_rows, 1);
+	cr_expect_geq(rows[0].time, last);
+}
+
 Test(options, cpu_only)
 {
 	struct model_opts o = ALL_OPTS;

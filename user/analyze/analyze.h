@@ -100,10 +100,14 @@ struct range_leak {
 
 struct range;
 
+/* Marks of this text, without the first start_index. All are used up to range__free(). NULL: no
+ * memory. */
 struct range *range__new(const struct texts *texts, const char *mark, uint64_t start_index);
 /* 0 or -ENOMEM. Wants MALLOC, FREE, MSTX. */
 int range__item(struct range *r, const struct item *it);
+/* No more items. 0 or -ENOMEM. */
 int range__finish(struct range *r);
+/* Of each device of each process, and what they count from. */
 const struct range_result *range__results(const struct range *r, size_t *n);
 const struct range_leak *range__leaks(const struct range *r);
 void range__free(struct range *r);
@@ -210,7 +214,9 @@ int decompose__told(struct decompose *d, const struct item *block, const char *o
 		    double confidence);
 /* 0 or -ENOMEM. Wants MALLOC, FREE, ACCESS, OP_LAUNCH, MSTX, SYSTEM, with stacks. */
 int decompose__item(struct decompose *d, const struct item *it);
+/* No more items: blocks that live are handed out. 0, -ENOMEM, or what `block` gave. */
 int decompose__finish(struct decompose *d);
+/* The pools as they were met, and the owners that they count from. */
 const struct owner_pool *decompose__pools(const struct decompose *d, size_t *n);
 const struct owned *decompose__owned(const struct decompose *d);
 void decompose__free(struct decompose *d);

@@ -11,6 +11,8 @@
 
 /* Parts of 1 that a confidence is kept in. */
 #define TOLD_SCALE 1e6
+/* Stands for labels that a program makes up without end. */
+#define MORE "…"
 
 struct block {
 	struct item malloc;
@@ -62,6 +64,7 @@ struct decompose *decompose__new(struct rules *rules, const struct texts *texts,
 				 const struct decompose_opts *opts)
 {
 	struct decompose *d = calloc(1, sizeof(*d));
+	int err = 0;
 
 	if (!d)
 		return NULL;
@@ -71,7 +74,10 @@ struct decompose *decompose__new(struct rules *rules, const struct texts *texts,
 	d->texts = texts;
 	d->labels = texts__new(16u << 20);
 	d->steps = steps__new(texts);
-	if (!d->labels || !d->steps) {
+	/* Now: later there may be no room for it. */
+	if (d->labels)
+		texts__put(d->labels, MORE, strlen(MORE), &err);
+	if (!d->labels || !d->steps || err) {
 		decompose__free(d);
 		return NULL;
 	}
@@ -141,12 +147,14 @@ static int pool_of(struct decompose *d, const struct item *it, struct pool **out
 
 /* ---- the label of a block that has ended ---- */
 
-/* Of blocks without an id the address must do. */
-static struct hkey key_of(const struct item *it)
+static uint32_t number_of(struct decompose *d, const char *label, int *err)
 {
-	if (it->alloc)
-		return (struct hkey){ it->alloc, it->pid };
-	return (struct hkey){ it->ptr, 1ULL << 40 | (uint64_t)it->pool << 32 | it->pid };
+	uint32_t number = texts__put(d->labels, label, strlen(label), err);
+
+	if (*err != -E2BIG)
+		return number;
+	*err = 0;
+	return texts__put(d->labels, MORE, strlen(MORE), err);
 }
 
 static int label_of(struct decompose *d, const struct block *b, struct owner_block *o)
@@ -169,7 +177,7 @@ static int label_of(struct decompose *d, const struct block *b, struct owner_blo
 	uint32_t number;
 	int err = 0;
 
-	told = hmap__get(&d->told, key_of(&b->malloc));
+	told = hmap__get(&d->told, item__key(&b->malloc));
 	if (told && weak != SIZE_MAX) {
 		f.label = texts__get(d->labels, (uint32_t)(*told >> 32), NULL);
 		f.confidence = (double)(uint32_t)*told / TOLD_SCALE;
@@ -187,11 +195,7 @@ static int label_of(struct decompose *d, const struct block *b, struct owner_blo
 			f.label = NULL; /* as it stands */
 	}
 	snprintf(text, sizeof(text), "%s%s", f.label ? f.label : "", owner + (f.label ? weak : 0));
-	number = texts__put(d->labels, text, strlen(text), &err);
-	if (err == -E2BIG) { /* labels that a program makes up without end */
-		err = 0;
-		number = texts__put(d->labels, "…", strlen("…"), &err);
-	}
+	number = number_of(d, text, &err);
 	o->label = texts__get(d->labels, number, NULL);
 	o->confidence = f.confidence;
 	o->rule = f.number;
@@ -283,7 +287,7 @@ static int allocated(struct decompose *d, const struct item *it, uint32_t pool)
 			return -ENOMEM;
 		index = d->n_blocks++;
 	}
-	v = hmap__put(&d->live, key_of(it), &fresh);
+	v = hmap__put(&d->live, item__key(it), &fresh);
 	if (!v)
 		return -ENOMEM;
 	err = fresh ? 0 : ended(d, *v, it->time);
@@ -321,7 +325,7 @@ static int memory(struct decompose *d, const struct item *it)
 	p->events++;
 	if (it->event == ROW_MALLOC)
 		err = allocated(d, it, (uint32_t)(p - d->pool_list));
-	else if (hmap__del(&d->live, key_of(it), &index))
+	else if (hmap__del(&d->live, item__key(it), &index))
 		err = ended(d, index, it->time ? it->time : 1);
 	/* `used` of HOST_PINNED is the process' resident memory. */
 	p->now = it->flags & ITEM_USED && it->type != ROW_HOST_PINNED ? it->used : p->sum;
@@ -336,7 +340,7 @@ static int memory(struct decompose *d, const struct item *it)
 
 static int accessed(struct decompose *d, const struct item *it)
 {
-	uint64_t *v = hmap__get(&d->live, key_of(it));
+	uint64_t *v = hmap__get(&d->live, item__key(it));
 	struct block *b;
 	int err = 0;
 
@@ -376,15 +380,15 @@ static int operator(struct decompose *d, const struct item *it)
 int decompose__told(struct decompose *d, const struct item *block, const char *owner,
 		    double confidence)
 {
-	struct hkey k = key_of(block);
+	struct hkey k = item__key(block);
 	uint32_t number;
 	uint64_t *v;
 	bool fresh;
 	int err = 0;
 
-	number = texts__put(d->labels, owner, strlen(owner), &err);
+	number = number_of(d, owner, &err);
 	if (err)
-		return err == -E2BIG ? 0 : err;
+		return err;
 	v = hmap__put(&d->told, k, &fresh);
 	if (!v)
 		return -ENOMEM;

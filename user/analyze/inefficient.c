@@ -130,14 +130,6 @@ static int operator(struct inefficient *x, const struct item *it)
 	return 0;
 }
 
-/* Of blocks without an id the address must do. */
-static struct hkey key_of(const struct item *it)
-{
-	if (it->alloc)
-		return (struct hkey){ it->alloc, it->pid };
-	return (struct hkey){ it->ptr, 1ULL << 40 | (uint64_t)it->pool << 32 | it->pid };
-}
-
 static void flag(const struct inefficient *x, struct ineff_block *b, enum ineff kind)
 {
 	unsigned int i;
@@ -180,7 +172,7 @@ static int allocated(struct inefficient *x, const struct item *it, const struct 
 			return -ENOMEM;
 		index = x->n_blocks++;
 	}
-	v = hmap__put(&x->live, key_of(it), &fresh);
+	v = hmap__put(&x->live, item__key(it), &fresh);
 	if (!v)
 		return -ENOMEM;
 	err = fresh ? 0 : ended(x, *v);
@@ -252,7 +244,7 @@ static int memory(struct inefficient *x, const struct item *it)
 		classify(c);
 	if (it->event == ROW_MALLOC)
 		return allocated(x, it, c);
-	v = hmap__get(&x->live, key_of(it));
+	v = hmap__get(&x->live, item__key(it));
 	x->counts.accesses += it->event == ROW_ACCESS;
 	if (!v) {
 		x->counts.unknown += it->event == ROW_ACCESS;
@@ -266,7 +258,7 @@ static int memory(struct inefficient *x, const struct item *it)
 	}
 	if (x->blocks[index].is.size >= x->min_size && !(it->flags & ITEM_SHADOW))
 		freed(x, &x->blocks[index], c);
-	hmap__del(&x->live, key_of(it), NULL);
+	hmap__del(&x->live, item__key(it), NULL);
 	return ended(x, index);
 }
 

@@ -18,6 +18,14 @@ static inline struct hkey key_device(uint32_t pid, int32_t device)
 	return (struct hkey){ pid, (uint32_t)device };
 }
 
+/* The block of an item. Of those without an id the address must do. */
+static inline struct hkey item__key(const struct item *it)
+{
+	if (it->alloc)
+		return (struct hkey){ it->alloc, it->pid };
+	return (struct hkey){ it->ptr, 1ULL << 40 | (uint64_t)it->pool << 32 | it->pid };
+}
+
 /* ---- the words of owners (owner.c) ---- */
 
 /*

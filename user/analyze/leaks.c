@@ -35,6 +35,7 @@ struct device {
 	struct pool pools[POOL_MAX];
 	uint32_t pid;
 	int32_t device;
+	uint32_t before; /* index + 1 of the device of this process that was met before */
 	uint64_t during; /* step; the last one also behind its end */
 	uint64_t last_end; /* time */
 	struct pending *pending; /* blocks of steps from the second on, not checked yet */
@@ -45,6 +46,7 @@ struct leaks {
 	struct steps *steps;
 	struct hmap live, devices, kernels;
 	struct hmap during; /* of each process: the step by marks of no device */
+	struct hmap last; /* of each process: index + 1 of the device that was met last */
 	struct block *blocks;
 	size_t n_blocks, cap_blocks;
 	uint32_t free_block; /* index + 1 */
@@ -97,6 +99,7 @@ void leaks__free(struct leaks *l)
 	hmap__free(&l->devices);
 	hmap__free(&l->kernels);
 	hmap__free(&l->during);
+	hmap__free(&l->last);
 	free(l->blocks);
 	free(l->devs);
 	free(l->list);
@@ -108,20 +111,23 @@ void leaks__free(struct leaks *l)
 static int device_of(struct leaks *l, uint32_t pid, int32_t device, uint32_t *index)
 {
 	bool fresh;
-	uint64_t *v = hmap__put(&l->devices, key_device(pid, device), &fresh), *during;
+	uint64_t *v = hmap__put(&l->devices, key_device(pid, device), &fresh), *during, *last;
 
 	if (!v)
 		return -ENOMEM;
 	if (fresh) {
 		*v = l->n_devs;
-		if (!VEC_GROW(l->devs, l->n_devs, l->cap_devs)) {
+		last = hmap__put(&l->last, (struct hkey){ pid, 0 }, NULL);
+		if (!last || !VEC_GROW(l->devs, l->n_devs, l->cap_devs)) {
 			hmap__del(&l->devices, key_device(pid, device), NULL);
 			return -ENOMEM;
 		}
 		during = hmap__get(&l->during, (struct hkey){ pid, 0 });
 		l->devs[l->n_devs++] = (struct device){ .pid = pid,
 							.device = device,
+							.before = (uint32_t)*last,
 							.during = during ? *during : 0 };
+		*last = l->n_devs;
 	}
 	*index = (uint32_t)*v;
 	return 0;
@@ -344,10 +350,9 @@ static int step_changed(struct leaks *l, const struct step_change *c, uint64_t t
 	if (!v)
 		return -ENOMEM;
 	*v = c->number;
-	for (i = 0, err = 0; i < l->n_devs && !err; i++) {
-		if (l->devs[i].pid == c->pid)
-			err = step_of_device(l, i, c, time);
-	}
+	v = hmap__get(&l->last, (struct hkey){ c->pid, 0 });
+	for (i = v ? (uint32_t)*v : 0, err = 0; i && !err; i = l->devs[i - 1].before)
+		err = step_of_device(l, i - 1, c, time);
 	return err;
 }
 

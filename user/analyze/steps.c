@@ -130,8 +130,11 @@ static int range_start(struct steps *s, const struct item *it, struct step_chang
 		return -ENOMEM;
 	step = !strcmp(texts__get(s->texts, it->name, &n), "step start") && n == 10;
 	p->starts++;
-	if (p->n_open == MAX_OPEN)
-		memmove(p->open, p->open + 1, --p->n_open * sizeof(*p->open));
+	if (p->n_open == MAX_OPEN) {
+		/* The older half at once: one each time would move all of them each time. */
+		p->n_open -= MAX_OPEN / 2;
+		memmove(p->open, p->open + MAX_OPEN / 2, p->n_open * sizeof(*p->open));
+	}
 	if (!VEC_GROW(p->open, p->n_open, p->cap_open))
 		return -ENOMEM;
 	err = step ? begin(s, it, it->device, c) : 0;
@@ -156,13 +159,18 @@ static struct open_range *innermost(struct proc *p, uint32_t tid)
 
 static struct open_range *by_seq(struct proc *p, uint64_t seq)
 {
-	size_t i;
+	size_t lo = 0, hi = p->n_open;
 
-	for (i = p->n_open; i-- > 0;) {
-		if (p->open[i].seq == seq)
-			return &p->open[i];
+	/* They stand in the order of their starts. */
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (p->open[mid].seq < seq)
+			lo = mid + 1;
+		else
+			hi = mid;
 	}
-	return NULL;
+	return lo < p->n_open && p->open[lo].seq == seq ? &p->open[lo] : NULL;
 }
 
 static struct open_range *closed_by(struct proc *p, uint32_t tid, uint64_t id)

@@ -39,7 +39,7 @@ struct live {
 struct watch {
 	struct watch_opts o;
 	const struct texts *texts;
-	struct hmap procs, threads, live; /* live: (allocation_id, pid) -> index */
+	struct hmap procs, threads, live; /* live: block -> index */
 	struct proc *proc_list;
 	size_t n_procs, cap_procs;
 	struct thread *thread_list;
@@ -48,7 +48,7 @@ struct watch {
 	size_t n_blocks, cap_blocks;
 	uint32_t free_block;
 	/* Outputs of the operator that begins a watch, until it ends. */
-	uint64_t outputs[WATCH_OUTPUTS];
+	struct hkey outputs[WATCH_OUTPUTS];
 	uint32_t n_outputs, out_pid, out_tid;
 	bool begun, over;
 	struct watch_counts counts;
@@ -152,9 +152,9 @@ static bool is_name(const struct watch *w, uint32_t text, const char *name)
 	return name && !strcmp(texts__get(w->texts, text, NULL), name);
 }
 
-static struct live *find(struct watch *w, const struct item *it)
+static struct live *find(struct watch *w, struct hkey k)
 {
-	const uint64_t *v = hmap__get(&w->live, (struct hkey){ it->alloc, it->pid });
+	const uint64_t *v = hmap__get(&w->live, k);
 
 	return v ? &w->blocks[*v] : NULL;
 }
@@ -223,26 +223,39 @@ static bool begin(struct watch *w, struct live *b)
 	return true;
 }
 
+/* The block has ended, or nothing more comes. */
+static int hand_out(struct watch *w, struct live *b)
+{
+	int err = 0;
+
+	if (b->on)
+		err = w->o.block(w->o.ctx, &b->is);
+	free(b->is.events);
+	memset(b, 0, sizeof(*b));
+	return err;
+}
+
 static int on_malloc(struct watch *w, const struct item *it, const struct proc *p,
 		     const struct thread *t)
 {
 	bool fresh;
-	uint64_t *v = hmap__put(&w->live, (struct hkey){ it->alloc, it->pid }, &fresh);
+	uint64_t *v = hmap__put(&w->live, item__key(it), &fresh);
 	struct live *b;
+	int err = 0;
 	uint32_t no;
 
 	if (!v)
 		return -ENOMEM;
 	w->counts.blocks++;
 	if (!fresh) {
-		no = (uint32_t)*v; /* a number twice: what was before is not its */
-		free(w->blocks[no].is.events);
+		no = (uint32_t)*v; /* of the one before nobody saw the end */
+		err = hand_out(w, &w->blocks[no]);
 	} else if (w->free_block) {
 		no = w->free_block;
 		w->free_block = w->blocks[no].next;
 	} else {
 		if (!VEC_GROW(w->blocks, w->n_blocks, w->cap_blocks)) {
-			hmap__del(&w->live, (struct hkey){ it->alloc, it->pid }, NULL);
+			hmap__del(&w->live, item__key(it), NULL);
 			return -ENOMEM;
 		}
 		no = (uint32_t)w->n_blocks++;
@@ -260,8 +273,8 @@ static int on_malloc(struct watch *w, const struct item *it, const struct proc *
 				    .type = (enum row_type)it->type },
 			    .ops = p->ops.n,
 			    .kernels = p->kernels.n };
-	if (!is_asked(w, it))
-		return 0;
+	if (err || !is_asked(w, it))
+		return err;
 	if (w->o.start) { /* perhaps an output: its beginning is needed then */
 		b->is.op = t->depth ? t->open[MT_MIN(t->depth, OPEN_MAX) - 1] : 0;
 		return 0;
@@ -269,18 +282,6 @@ static int on_malloc(struct watch *w, const struct item *it, const struct proc *
 	if (!is_chosen(w, it) || !begin(w, b))
 		return 0;
 	return note(w, b, it, p, t);
-}
-
-/* The block has ended, or nothing more comes. */
-static int hand_out(struct watch *w, struct live *b)
-{
-	int err = 0;
-
-	if (b->on)
-		err = w->o.block(w->o.ctx, &b->is);
-	free(b->is.events);
-	memset(b, 0, sizeof(*b));
-	return err;
 }
 
 static int on_free(struct watch *w, const struct item *it, const struct proc *p,
@@ -291,9 +292,9 @@ static int on_free(struct watch *w, const struct item *it, const struct proc *p,
 	int err = 0;
 
 	/* What the vendor's tool makes up at the exit is no end. */
-	if (it->flags & ITEM_SHADOW || !hmap__get(&w->live, (struct hkey){ it->alloc, it->pid }))
+	if (it->flags & ITEM_SHADOW || !hmap__get(&w->live, item__key(it)))
 		return 0;
-	hmap__del(&w->live, (struct hkey){ it->alloc, it->pid }, &no);
+	hmap__del(&w->live, item__key(it), &no);
 	b = &w->blocks[no];
 	if (b->on && !b->ended) {
 		err = note(w, b, it, p, t);
@@ -309,7 +310,7 @@ static int on_free(struct watch *w, const struct item *it, const struct proc *p,
 static int on_access(struct watch *w, const struct item *it, const struct proc *p,
 		     const struct thread *t)
 {
-	struct live *b = find(w, it);
+	struct live *b = find(w, item__key(it));
 
 	w->counts.accesses++;
 	/* Outputs of the operator that begins the watch: what it writes before its end. */
@@ -319,31 +320,28 @@ static int on_access(struct watch *w, const struct item *it, const struct proc *
 			w->n_outputs = 0;
 		w->out_pid = it->pid;
 		w->out_tid = it->tid;
-		w->outputs[w->n_outputs++] = it->alloc;
+		w->outputs[w->n_outputs++] = item__key(it);
 	}
 	return b && b->on && !b->ended ? note(w, b, it, p, t) : 0;
 }
 
 /* The first end of the operator that begins the watch. */
-static int start_ends(struct watch *w, const struct item *it, const struct proc *p)
+static void start_ends(struct watch *w, const struct proc *p)
 {
 	uint32_t i;
 
 	w->begun = true;
 	for (i = 0; i < w->n_outputs; i++) {
-		struct item key = *it;
 		struct live *b;
 
 		if (w->o.has_output && w->o.output != i)
 			continue;
-		key.alloc = w->outputs[i];
-		b = find(w, &key);
+		b = find(w, w->outputs[i]);
 		if (!b || b->on || !begin(w, b))
 			continue;
 		b->ops = p->ops.n;
 		b->kernels = p->kernels.n;
 	}
-	return 0;
 }
 
 /* The operator that ends the watch has run. */
@@ -372,8 +370,8 @@ static int on_op(struct watch *w, const struct item *it, struct proc *p, struct 
 	if (!is_asked(w, it))
 		return 0;
 	if (w->o.start && !w->begun && is_name(w, it->name, w->o.start))
-		return start_ends(w, it, p);
-	if (w->o.end && w->begun && !w->over && is_name(w, it->name, w->o.end))
+		start_ends(w, p);
+	else if (w->o.end && w->begun && !w->over && is_name(w, it->name, w->o.end))
 		end_all(w);
 	return 0;
 }

@@ -36,9 +36,15 @@ static void plain(char *s, int n)
 {
 	int i;
 
-	for (i = 0; i < n; i++)
-		if ((unsigned char)s[i] < 0x20 || s[i] == 0x7f)
+	for (i = 0; i < n; i++) {
+		unsigned char c = (unsigned char)s[i], d = (unsigned char)s[i + 1];
+
+		if (c < 0x20 || c == 0x7f)
 			s[i] = '?';
+		/* U+0080 to U+009F: with eight bits the same as ESC and a letter. */
+		if (c == 0xc2 && i + 1 < n && d >= 0x80 && d < 0xa0)
+			s[i] = s[i + 1] = '?';
+	}
 }
 
 void log__vprint(enum log_level level, const char *fmt, va_list ap)

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "cli/scan.h"
@@ -25,6 +23,7 @@ struct client {
 	int fd;
 	uint64_t seen; /* boot time */
 	unsigned int serial; /* tells it from an earlier one in its place */
+	bool ended; /* it sends no more */
 	size_t len;
 	char line[CONTROL_LINE];
 };
@@ -42,6 +41,7 @@ struct control {
 	int dir, listener;
 	char name[32];
 	struct client clients[MAX_CLIENTS];
+	size_t turn; /* who is read first */
 	unsigned int serials;
 	struct request *waiting; /* in the order of time */
 	size_t n_waiting;
@@ -66,6 +66,7 @@ static void drop(struct client *c)
 		close(c->fd);
 	c->fd = -1;
 	c->len = 0;
+	c->ended = false;
 }
 
 /* One line; a client that does not take it is dropped. Takes obj. */
@@ -299,25 +300,48 @@ static void accept_one(struct control *k, int fd)
 	}
 	c->fd = fd;
 	c->len = 0;
+	c->ended = false;
 	c->seen = clock__boot();
 	c->serial = ++k->serials;
 }
 
-/* What it has sent: the lines that are whole. */
+/* Does an answer that it waits for come later? */
+static bool awaits(const struct control *k, const struct client *c)
+{
+	size_t i;
+
+	for (i = 0; i < k->n_waiting; i++)
+		if (k->waiting[i].client == (size_t)(c - k->clients) &&
+		    k->waiting[i].serial == c->serial)
+			return true;
+	return false;
+}
+
+/* What it has sent, as far as there is room. */
+static void fill(struct client *c)
+{
+	ssize_t n;
+
+	if (c->ended || c->len == sizeof(c->line))
+		return;
+	n = recv(c->fd, c->line + c->len, sizeof(c->line) - c->len, MSG_DONTWAIT);
+	if (n > 0) {
+		c->len += (size_t)n;
+		c->seen = clock__boot();
+	} else if (!n) {
+		c->ended = true;
+	} else if (errno != EAGAIN && errno != EINTR) {
+		drop(c);
+	}
+}
+
+/* The lines that are whole, also those that an earlier tick had no time for. */
 static void read_client(struct session *s, struct client *c, unsigned int *left)
 {
-	char *end;
-	ssize_t n = recv(c->fd, c->line + c->len, sizeof(c->line) - c->len, MSG_DONTWAIT);
+	char *end = NULL;
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
-	if (n <= 0) {
-		drop(c);
-		return;
-	}
-	c->len += (size_t)n;
-	c->seen = clock__boot();
-	while (c->fd >= 0 && *left && (end = memchr(c->line, '\n', c->len))) {
+	fill(c);
+	while (c->fd >= 0 && (end = memchr(c->line, '\n', c->len)) && *left) {
 		size_t used = (size_t)(end - c->line) + 1;
 
 		*end = '\0';
@@ -331,8 +355,12 @@ static void read_client(struct session *s, struct client *c, unsigned int *left)
 		c->len -= used;
 		memmove(c->line, c->line + used, c->len);
 	}
+	if (c->fd < 0 || end)
+		return;
 	if (c->len == sizeof(c->line)) {
 		refuse(c, "a request is one line of at most 4096 bytes");
+		drop(c);
+	} else if (c->ended && !awaits(s->control, c)) {
 		drop(c);
 	}
 }
@@ -352,35 +380,17 @@ void control__tick(struct session *s)
 			break;
 		accept_one(k, fd);
 	}
-	for (i = 0; i < MAX_CLIENTS && left; i++)
-		if (k->clients[i].fd >= 0)
-			read_client(s, &k->clients[i], &left);
+	/* Another first each time: one that asks without end leaves room for others. */
+	k->turn++;
+	for (i = 0; i < MAX_CLIENTS && left; i++) {
+		struct client *c = &k->clients[(k->turn + i) % MAX_CLIENTS];
+
+		if (c->fd >= 0)
+			read_client(s, c, &left);
+	}
 }
 
 /* ---- the socket ---- */
-
-/* By a path that leads through the open folder: what it is called may change. */
-static int listen_in(struct control *k)
-{
-	struct sockaddr_un sa = { .sun_family = AF_UNIX };
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), err = 0;
-	mode_t mask;
-
-	if (fd < 0)
-		return -errno;
-	snprintf(sa.sun_path, sizeof(sa.sun_path), "/proc/self/fd/%d/%s", k->dir, k->name);
-	unlinkat(k->dir, k->name, 0); /* of a recorder that was killed, and had our number */
-	mask = umask(0177);
-	if (bind(fd, (struct sockaddr *)&sa, sizeof(sa)) || listen(fd, MAX_CLIENTS))
-		err = -errno;
-	umask(mask);
-	if (err) {
-		close(fd);
-		return err;
-	}
-	k->listener = fd;
-	return 0;
-}
 
 static int open_socket(struct control *k, char path[PATH_MAX])
 {
@@ -391,12 +401,20 @@ static int open_socket(struct control *k, char path[PATH_MAX])
 		if (!control_dir__path(i, geteuid(), path))
 			continue;
 		k->dir = control_dir__open(path, true);
-		err = k->dir < 0 ? k->dir : listen_in(k);
-		if (!err)
+		err = k->dir;
+		if (k->dir >= 0) {
+			control_dir__sweep(k->dir);
+			k->listener = control_dir__listen(k->dir, k->name, MAX_CLIENTS);
+			err = k->listener;
+		}
+		if (err >= 0)
 			return 0;
 		if (k->dir >= 0)
 			close(k->dir);
 		k->dir = -1;
+		/* In another folder nobody would find it behind that one. */
+		if (err == -EADDRINUSE)
+			break;
 	}
 	return err;
 }
@@ -420,7 +438,9 @@ void control__open(struct session *s)
 	if (err) {
 		pr_warn("no socket for memtap ctl: %s: %s; the recording cannot be controlled from "
 			"outside%s",
-			err == -ENOMEM ? "memory" : path, strerror(-err),
+			err == -ENOMEM ? "memory" : path,
+			err == -EADDRINUSE ? "a recorder of another container has our number there"
+					   : strerror(-err),
 			s->opts.paused ? ", only by the program itself" : "");
 		if (k)
 			free(k->waiting);

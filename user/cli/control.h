@@ -50,5 +50,19 @@ bool control_dir__path(unsigned int i, uid_t owner, char buf[PATH_MAX]);
 int control_dir__open(const char *path, bool make);
 /* "PID.sock" */
 void control_dir__name(pid_t pid, char buf[32]);
+/* The PID of such a name; 0: it is none. */
+pid_t control_dir__pid(const char *name);
+/*
+ * Connects to a socket of the folder, through its descriptor: what the folder is called may change.
+ * Waits ms at most, also to send. Descriptor or -errno: -ECONNREFUSED: nobody listens.
+ */
+int control_dir__connect(int dir, const char *name, unsigned int ms);
+/*
+ * A socket of this name that listens, in place of one to which nobody does. Descriptor or -errno:
+ * -EADDRINUSE: somebody does.
+ */
+int control_dir__listen(int dir, const char *name, int backlog);
+/* Removes sockets of recorders that were killed. */
+void control_dir__sweep(int dir);
 
 #endif

@@ -9,8 +9,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/time.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -18,6 +16,7 @@
 #include "cli/control.h"
 
 #define ANSWER_MS 30000 /* a recorder that lags has so long */
+#define TRACES_MS 5000 /* each that is asked whether it traces a process */
 #define MAX_RECORDERS 1024 /* sockets of one folder that are looked at */
 
 static void help(FILE *f)
@@ -38,7 +37,7 @@ static void help(FILE *f)
 	      "  status           what is recorded, whether it is paused, and where to\n"
 	      "\n"
 	      "Options:\n"
-	      "  -J, --json       print the answer as it comes\n"
+	      "  -J, --json       print the whole answer\n"
 	      "  -h, --help       this text\n"
 	      "\n"
 	      "man memtap-ctl\n",
@@ -46,21 +45,15 @@ static void help(FILE *f)
 }
 
 /* Connected to the socket of this recorder in a folder, or -errno. */
-static int connect_in(int dir, const char *name)
+static int connect_in(int dir, const char *name, unsigned int ms)
 {
-	const struct timeval limit = { .tv_sec = ANSWER_MS / 1000 };
-	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	int fd = control_dir__connect(dir, name, ms), err = 0;
 	struct ucred peer;
 	socklen_t n = sizeof(peer);
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), err = 0;
 
 	if (fd < 0)
-		return -errno;
-	/* Also the connect() waits, for one that is stopped. */
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-	snprintf(sa.sun_path, sizeof(sa.sun_path), "/proc/self/fd/%d/%s", dir, name);
-	if (connect(fd, (struct sockaddr *)&sa, sizeof(sa)) ||
-	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n))
+		return fd;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n))
 		err = -errno;
 	else if (peer.uid != 0 && peer.uid != geteuid() && geteuid() != 0)
 		err = -EPERM;
@@ -83,10 +76,10 @@ static int send_line(int fd, const char *line, size_t n)
 	return 0;
 }
 
-/* Sends a line, waits for one. 0, -ETIMEDOUT, -EPIPE: it ended without an answer. */
-static int ask(int fd, const char *line, char answer[CONTROL_LINE])
+/* Sends a line, waits ms for one. 0, -ETIMEDOUT, -EPIPE: it ended without an answer. */
+static int ask(int fd, const char *line, unsigned int ms, char answer[CONTROL_LINE])
 {
-	uint64_t end = clock__boot() + ANSWER_MS * 1000000ULL, now;
+	uint64_t end = clock__boot() + ms * 1000000ULL, now;
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	size_t len = 0;
 	ssize_t n;
@@ -135,7 +128,7 @@ static int find_recorder(pid_t pid, char why[PATH_MAX + 128])
 				snprintf(why, PATH_MAX + 128, "%s: %s", path, strerror(-dir));
 			continue;
 		}
-		fd = connect_in(dir, name);
+		fd = connect_in(dir, name, ANSWER_MS);
 		close(dir);
 		if (fd >= 0)
 			return fd;
@@ -154,20 +147,25 @@ struct found {
 static void try_socket(int dir, const char *name, pid_t target, struct found *f)
 {
 	char line[64], answer[CONTROL_LINE];
-	long pid = strtol(name, NULL, 10);
+	pid_t pid = control_dir__pid(name);
 	cJSON *obj;
-	int fd;
+	int fd, err;
 
-	if (pid <= 0 || pid > 1 << 22)
+	if (!pid)
 		return;
-	fd = connect_in(dir, name);
+	fd = connect_in(dir, name, TRACES_MS);
 	if (fd < 0)
 		return;
 	snprintf(line, sizeof(line), "pid=%d status\n", (int)target);
-	obj = ask(fd, line, answer) ? NULL : cJSON_Parse(answer);
+	err = ask(fd, line, TRACES_MS, answer);
+	if (err == -ETIMEDOUT)
+		pr_warn("ctl: memtap %d does not answer in %d s, is it stopped? Whether it traces "
+			"pid %d is not known; its own pid asks it alone",
+			(int)pid, TRACES_MS / 1000, (int)target);
+	obj = err ? NULL : cJSON_Parse(answer);
 	if (cJSON_IsTrue(cJSON_GetObjectItem(obj, "ok"))) {
 		if (f->n < MT_ARRAY_SIZE(f->pids))
-			f->pids[f->n] = (pid_t)pid;
+			f->pids[f->n] = pid;
 		if (f->n++)
 			close(fd);
 		else
@@ -198,20 +196,21 @@ static void find_tracer(pid_t target, struct found *f)
 			continue;
 		}
 		while ((e = readdir(d)) && n++ < MAX_RECORDERS)
-			if (strlen(e->d_name) < 32)
-				try_socket(dirfd(d), e->d_name, target, f);
+			try_socket(dirfd(d), e->d_name, target, f);
 		closedir(d);
 	}
 }
 
 static int print_answer(const char *request, const char *answer, bool json)
 {
-	cJSON *obj = cJSON_Parse(answer);
+	/* Whole, and written anew: it may come from a socket of another user. */
+	cJSON *obj = cJSON_ParseWithOpts(answer, NULL, true);
+	char *text = json && obj ? cJSON_PrintUnformatted(obj) : NULL;
 	const cJSON *v = cJSON_GetObjectItem(obj, "error");
 	int status = cJSON_IsTrue(cJSON_GetObjectItem(obj, "ok")) ? EXIT_OK : EXIT_FAIL;
 
-	if (json) {
-		fputs(answer, stdout);
+	if (text) {
+		puts(text);
 	} else if (status) {
 		pr_err("ctl: %s: %s", request,
 		       cJSON_IsString(v) ? cli__text(v->valuestring)
@@ -235,6 +234,7 @@ static int print_answer(const char *request, const char *answer, bool json)
 			       waiting->valuedouble);
 		putchar('\n');
 	}
+	cJSON_free(text);
 	cJSON_Delete(obj);
 	return status;
 }
@@ -323,7 +323,7 @@ int cmd_ctl(int argc, char **argv)
 		close(fd);
 		return cli__usage_error("ctl");
 	}
-	err = ask(fd, line, answer);
+	err = ask(fd, line, ANSWER_MS, answer);
 	close(fd);
 	if (err) {
 		pr_err("ctl: pid %ld: no answer: %s", pid,

@@ -10,20 +10,22 @@
 #include "cli/cli.h"
 #include "cli/offline.h"
 
-enum { OPT_BLOCKS = 256, OPT_FORMAT, OPT_RULES, OPT_NO_DEFAULT, OPT_PRINT, OPT_REFINE, OPT_STRICT };
+enum { OPT_BLOCKS = 256, OPT_RULES, OPT_NO_DEFAULT, OPT_PRINT, OPT_REFINE };
 
 static const struct option longs[] = { { "blocks", no_argument, NULL, OPT_BLOCKS },
-				       { "format", required_argument, NULL, OPT_FORMAT },
+				       { "format", required_argument, NULL, OFFLINE_FORMAT },
 				       { "rules", required_argument, NULL, OPT_RULES },
 				       { "no-default-rules", no_argument, NULL, OPT_NO_DEFAULT },
 				       { "print-rules", no_argument, NULL, OPT_PRINT },
 				       { "refine", no_argument, NULL, OPT_REFINE },
-				       { "strict", no_argument, NULL, OPT_STRICT },
+				       { "strict", no_argument, NULL, OFFLINE_STRICT },
 				       { "help", no_argument, NULL, 'h' },
 				       { 0 } };
 
 static struct {
-	bool blocks, csv, no_default, print, refine, strict;
+	struct offline_common common;
+	bool blocks, no_default, print, refine;
+	struct rules *rules;
 } o;
 
 static void help(void)
@@ -163,7 +165,7 @@ static int on_owner(void *ctx, const struct in_owner *w)
 	return decompose__told(ctx, &it, w->owner, w->confidence);
 }
 
-static int one(const char *path, struct rules *rules, bool *incomplete)
+static int one(const char *path, bool *incomplete)
 {
 	const struct in_want want = { .events = 1u << ROW_MALLOC | 1u << ROW_FREE |
 						1u << ROW_ACCESS | 1u << ROW_OP_LAUNCH |
@@ -172,7 +174,7 @@ static int one(const char *path, struct rules *rules, bool *incomplete)
 	const struct decompose_opts opts = { .refine = o.refine,
 					     .block = o.blocks ? print_block : NULL };
 	struct texts *texts = texts__new(OFFLINE_TEXTS);
-	struct decompose *d = texts ? decompose__new(rules, texts, &opts) : NULL;
+	struct decompose *d = texts ? decompose__new(o.rules, texts, &opts) : NULL;
 	int err = d ? 0 : -ENOMEM;
 
 	if (!err && o.blocks)
@@ -186,13 +188,13 @@ static int one(const char *path, struct rules *rules, bool *incomplete)
 	if (!err)
 		err = decompose__finish(d);
 	if (!err && !o.blocks)
-		(o.csv ? print_csv : print_text)(d);
+		(o.common.csv ? print_csv : print_text)(d);
 	decompose__free(d);
 	texts__free(texts);
 	return err;
 }
 
-static int read_rules(struct rules *rules, const char *path)
+static int read_rules(const char *path)
 {
 	char *text;
 	ssize_t n = file__read(path, 1 << 20, &text);
@@ -201,82 +203,68 @@ static int read_rules(struct rules *rules, const char *path)
 	if (n < 0) {
 		pr_err("%s: the rules cannot be read: %s", cli__text(path),
 		       n == -EFBIG ? "more than 1 MiB" : strerror((int)-n));
-		return (int)n;
+		return EXIT_FAIL;
 	}
-	err = rules__parse(rules, text, (size_t)n, cli__text(path));
+	err = rules__parse(o.rules, text, (size_t)n, cli__text(path));
 	free(text);
-	return err;
+	if (err == -ENOMEM)
+		pr_err("%s: not enough memory for its rules", cli__text(path));
+	return !err ? 0 : err == -EINVAL ? EXIT_USAGE : EXIT_FAIL;
 }
 
-static int parse(int argc, char **argv, struct rules *rules)
+static int read_option(int opt)
 {
-	int opt, err;
-
-	while ((opt = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
-		switch (opt) {
-		case OPT_BLOCKS:
-			o.blocks = true;
-			break;
-		case OPT_FORMAT:
-			if (strcmp(optarg, "text") != 0 && strcmp(optarg, "csv") != 0) {
-				pr_err("--format '%s': text or csv is wanted", cli__text(optarg));
-				return cli__usage_error("decompose");
-			}
-			o.csv = *optarg == 'c';
-			break;
-		case OPT_RULES:
-			err = read_rules(rules, optarg);
-			if (err)
-				return err == -EINVAL ? EXIT_USAGE : EXIT_FAIL;
-			break;
-		case OPT_NO_DEFAULT:
-			o.no_default = true;
-			break;
-		case OPT_PRINT:
-			o.print = true;
-			break;
-		case OPT_REFINE:
-			o.refine = true;
-			break;
-		case OPT_STRICT:
-			o.strict = true;
-			break;
-		case 'h':
-			help();
-			return -1;
-		default:
-			return cli__usage_error("decompose");
-		}
+	switch (opt) {
+	case OPT_BLOCKS:
+		o.blocks = true;
+		return 0;
+	case OPT_RULES:
+		return read_rules(optarg);
+	case OPT_NO_DEFAULT:
+		o.no_default = true;
+		return 0;
+	case OPT_PRINT:
+		o.print = true;
+		return 0;
+	default:
+		o.refine = true;
+		return 0;
 	}
+}
+
+static int ready(void)
+{
+	int err = 0;
+
 	if (o.print) {
 		fputs(rules__default, stdout);
 		return -1;
 	}
-	return optind == argc ? offline__no_path("decompose") : 0;
+	if (!o.no_default)
+		err = rules__parse(o.rules, rules__default, strlen(rules__default), "owners.rules");
+	if (err == -ENOMEM)
+		pr_err("not enough memory for the rules");
+	return err ? EXIT_FAIL : 0;
 }
 
 int cmd_decompose(int argc, char **argv)
 {
-	struct rules *rules = rules__new();
-	bool incomplete = false;
-	int i, err = 0, e;
+	static const struct offline_cmd cmd = { .name = "decompose",
+						.longs = longs,
+						.common = &o.common,
+						.help = help,
+						.option = read_option,
+						.ready = ready,
+						.one = one };
+	int status;
 
-	if (!rules) {
-		pr_err("out of memory");
+	o.rules = rules__new();
+	if (!o.rules) {
+		pr_err("not enough memory for the rules");
 		return EXIT_FAIL;
 	}
-	e = parse(argc, argv, rules);
-	if (e) {
-		rules__free(rules);
-		return e < 0 ? EXIT_OK : e;
-	}
-	if (!o.no_default)
-		err = rules__parse(rules, rules__default, strlen(rules__default), "owners.rules");
-	for (i = optind; i < argc && !err; i++) {
-		offline__title(argv[i], argc - optind);
-		e = one(argv[i], rules, &incomplete);
-		err = err ? err : e;
-	}
-	rules__free(rules);
-	return offline__status(err, incomplete, o.strict);
+	status = offline__run(&cmd, argc, argv);
+	rules__free(o.rules);
+	o.rules = NULL;
+	return status;
 }

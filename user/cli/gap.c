@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* memtap gap: how evenly the steps of a dump use their pools. */
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 #include "cli/cli.h"
 #include "cli/offline.h"
 
-static const struct option longs[] = { { "strict", no_argument, NULL, 's' },
+static const struct option longs[] = { { "strict", no_argument, NULL, OFFLINE_STRICT },
 				       { "help", no_argument, NULL, 'h' },
 				       { 0 } };
 
@@ -25,19 +26,12 @@ static void help(void)
 	     "  -h, --help    this text");
 }
 
-bool gap__shared(const struct gap *g, size_t n, int32_t device)
+void gap__users(const struct gap *g, size_t n, struct hmap *users)
 {
-	const struct gap *first = NULL;
 	size_t i;
 
-	for (i = 0; i < n; i++) {
-		if (g[i].device != device)
-			continue;
-		if (first && first->pid != g[i].pid)
-			return true;
-		first = &g[i];
-	}
-	return false;
+	for (i = 0; i < n; i++)
+		offline__use(users, g[i].device, g[i].pid);
 }
 
 static void print_line(const char *name, double share, uint64_t memory, uint64_t step)
@@ -49,18 +43,21 @@ static void print_line(const char *name, double share, uint64_t memory, uint64_t
 /* The vendor's words and columns (msleaks.md 6.1). */
 void gap__print(const struct gap *g, size_t n)
 {
+	struct hmap users = { 0 };
 	size_t i;
 
+	gap__users(g, n, &users);
 	for (i = 0; i < n; i++) {
 		printf("======= %s Gap Analysis of Device %s", pool__title(g[i].type),
 		       offline__device(g[i].device));
-		if (gap__shared(g, n, g[i].device))
+		if (offline__shared(&users, g[i].device))
 			printf(" of Process %u", g[i].pid);
 		printf(" =======\n\t%-25s%-25s%-25s\n", "MinAlloc/MaxAlloc(%)", "MinAllocMem(MB)",
 		       "StepId");
 		print_line("MinGap", g[i].min.share, g[i].min.memory, g[i].min.step);
 		print_line("MaxGap", g[i].max.share, g[i].max.memory, g[i].max.step);
 	}
+	hmap__free(&users);
 }
 
 static int on_item(void *ctx, const struct item *it)
@@ -74,7 +71,7 @@ static int one(const char *path, bool *incomplete)
 						1u << ROW_MSTX };
 	struct texts *texts = texts__new(OFFLINE_TEXTS);
 	struct leaks *l = texts ? leaks__new(texts) : NULL;
-	int err = l ? 0 : -1;
+	int err = l ? 0 : -ENOMEM;
 	const struct gap *g;
 	size_t n;
 
@@ -96,27 +93,10 @@ static int one(const char *path, bool *incomplete)
 
 int cmd_gap(int argc, char **argv)
 {
-	bool strict = false, incomplete = false;
-	int opt, i, err = 0, e;
+	static struct offline_common common;
+	static const struct offline_cmd cmd = {
+		.name = "gap", .longs = longs, .common = &common, .help = help, .one = one
+	};
 
-	while ((opt = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
-		switch (opt) {
-		case 's':
-			strict = true;
-			break;
-		case 'h':
-			help();
-			return EXIT_OK;
-		default:
-			return cli__usage_error("gap");
-		}
-	}
-	if (optind == argc)
-		return offline__no_path("gap");
-	for (i = optind; i < argc; i++) {
-		offline__title(argv[i], argc - optind);
-		e = one(argv[i], &incomplete);
-		err = err ? err : e;
-	}
-	return offline__status(err, incomplete, strict);
+	return offline__run(&cmd, argc, argv);
 }

@@ -194,7 +194,7 @@ void session__gap_rows(struct session *s, uint64_t now)
 					.count = LOST_UNKNOWN,
 					.first = g->first,
 					.last = g->last,
-					.now = now };
+					.now = s->t_stop ? s->t_stop : now };
 
 		/* Behind the rows of the gap; a process nobody has met may still show itself. */
 		if (g->told || g->last > now)

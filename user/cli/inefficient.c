@@ -10,19 +10,20 @@
 #include "cli/cli.h"
 #include "cli/offline.h"
 
-enum { OPT_IDLE = 256, OPT_SIZE, OPT_FORMAT, OPT_STACKS, OPT_STRICT };
+enum { OPT_IDLE = 256, OPT_SIZE };
 
 static const struct option longs[] = { { "idle-threshold", required_argument, NULL, OPT_IDLE },
 				       { "min-size", required_argument, NULL, OPT_SIZE },
-				       { "format", required_argument, NULL, OPT_FORMAT },
-				       { "stacks", no_argument, NULL, OPT_STACKS },
-				       { "strict", no_argument, NULL, OPT_STRICT },
+				       { "format", required_argument, NULL, OFFLINE_FORMAT },
+				       { "stacks", no_argument, NULL, OFFLINE_STACKS },
+				       { "strict", no_argument, NULL, OFFLINE_STRICT },
 				       { "help", no_argument, NULL, 'h' },
 				       { 0 } };
 
 static struct {
-	uint64_t idle, min_size;
-	bool csv, stacks, strict;
+	struct offline_common common;
+	uint64_t idle;
+	int64_t min_size;
 } o = { .idle = 3000 };
 
 static void help(void)
@@ -93,7 +94,7 @@ static void print_text(const struct ineff_block *b, size_t n, const struct ineff
 		       (unsigned long long)b[i].alloc);
 		print_kinds(&b[i]);
 		putchar('\n');
-		if (o.stacks)
+		if (o.common.stacks)
 			offline__stacks(t, b[i].stack_py, b[i].stack_c);
 	}
 }
@@ -107,9 +108,9 @@ static int one(const char *path, bool *incomplete)
 {
 	const struct in_want want = { .events = 1u << ROW_MALLOC | 1u << ROW_FREE |
 						1u << ROW_ACCESS | 1u << ROW_OP_LAUNCH,
-				      .stacks = o.stacks };
+				      .stacks = o.common.stacks };
 	struct texts *texts = texts__new(OFFLINE_TEXTS);
-	struct inefficient *x = texts ? inefficient__new(o.idle, (int64_t)o.min_size) : NULL;
+	struct inefficient *x = texts ? inefficient__new(o.idle, o.min_size) : NULL;
 	int err = x ? 0 : -ENOMEM;
 	const struct ineff_block *b;
 	struct ineff_counts c;
@@ -122,7 +123,7 @@ static int one(const char *path, bool *incomplete)
 	if (!err) {
 		b = inefficient__list(x, &n);
 		inefficient__counts(x, &c);
-		if (o.csv)
+		if (o.common.csv)
 			print_csv(b, n);
 		else
 			print_text(b, n, &c, texts);
@@ -139,59 +140,21 @@ static int one(const char *path, bool *incomplete)
 	return err;
 }
 
-static int parse(int argc, char **argv)
+static int read_option(int opt)
 {
-	int opt;
-
-	while ((opt = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
-		switch (opt) {
-		case OPT_IDLE:
-			if (offline__number("inefficient", "--idle-threshold", optarg, UINT32_MAX,
-					    &o.idle))
-				return EXIT_USAGE;
-			break;
-		case OPT_SIZE:
-			if (cli__size(optarg, &o.min_size) || o.min_size > INT64_MAX) {
-				pr_err("--min-size '%s': a size such as 4096, 64K or 2M is wanted",
-				       cli__text(optarg));
-				return cli__usage_error("inefficient");
-			}
-			break;
-		case OPT_FORMAT:
-			if (strcmp(optarg, "text") != 0 && strcmp(optarg, "csv") != 0) {
-				pr_err("--format '%s': text or csv is wanted", cli__text(optarg));
-				return cli__usage_error("inefficient");
-			}
-			o.csv = *optarg == 'c';
-			break;
-		case OPT_STACKS:
-			o.stacks = true;
-			break;
-		case OPT_STRICT:
-			o.strict = true;
-			break;
-		case 'h':
-			help();
-			return -1;
-		default:
-			return cli__usage_error("inefficient");
-		}
-	}
-	return optind == argc ? offline__no_path("inefficient") : 0;
+	if (opt == OPT_SIZE)
+		return offline__size("inefficient", "--min-size", optarg, &o.min_size);
+	return offline__number("inefficient", "--idle-threshold", optarg, 0, UINT32_MAX, &o.idle);
 }
 
 int cmd_inefficient(int argc, char **argv)
 {
-	bool incomplete = false;
-	int i, err = 0, e;
+	static const struct offline_cmd cmd = { .name = "inefficient",
+						.longs = longs,
+						.common = &o.common,
+						.help = help,
+						.option = read_option,
+						.one = one };
 
-	e = parse(argc, argv);
-	if (e)
-		return e < 0 ? EXIT_OK : e;
-	for (i = optind; i < argc; i++) {
-		offline__title(argv[i], argc - optind);
-		e = one(argv[i], &incomplete);
-		err = err ? err : e;
-	}
-	return offline__status(err, incomplete, o.strict);
+	return offline__run(&cmd, argc, argv);
 }

@@ -10,19 +10,20 @@
 #include "cli/cli.h"
 #include "cli/offline.h"
 
-enum { OPT_FREED = 256, OPT_HAL, OPT_MARKS, OPT_START, OPT_STACKS, OPT_STRICT };
+enum { OPT_FREED = 256, OPT_HAL, OPT_MARKS, OPT_START };
 
 static const struct option longs[] = { { "freed", no_argument, NULL, OPT_FREED },
 				       { "hal", no_argument, NULL, OPT_HAL },
 				       { "marks", required_argument, NULL, OPT_MARKS },
 				       { "start-index", required_argument, NULL, OPT_START },
-				       { "stacks", no_argument, NULL, OPT_STACKS },
-				       { "strict", no_argument, NULL, OPT_STRICT },
+				       { "stacks", no_argument, NULL, OFFLINE_STACKS },
+				       { "strict", no_argument, NULL, OFFLINE_STRICT },
 				       { "help", no_argument, NULL, 'h' },
 				       { 0 } };
 
 static struct {
-	bool freed, hal, stacks, strict;
+	struct offline_common common;
+	bool freed, hal;
 	const char *marks;
 	uint64_t start;
 } o;
@@ -72,7 +73,7 @@ static size_t print_device(const struct leak *k, size_t n, const struct texts *t
 		printf("Direct %s leak of %f Mb(s) at 0x%llx in kernel_%llu at step %llu.\n",
 		       pool__title(k[i].type), mega(k[i].size), (unsigned long long)k[i].ptr,
 		       (unsigned long long)k[i].kernel, (unsigned long long)k[i].step);
-		if (o.stacks)
+		if (o.common.stacks)
 			offline__stacks(t, k[i].stack_py, k[i].stack_c);
 		sum += mega(k[i].size);
 	}
@@ -85,12 +86,15 @@ static void print_leaks(const struct leaks *l, const struct texts *t, const char
 	size_t n, n_gaps, i, withdrawn = 0;
 	const struct leak *k = leaks__list(l, &n);
 	const struct gap *g = leaks__gaps(l, &n_gaps);
+	struct hmap users = { 0 };
 	uint64_t steps, open;
 
 	for (i = 0; i < n; i++)
 		withdrawn += k[i].withdrawn;
+	gap__users(g, n_gaps, &users);
 	for (i = 0; i < n;)
-		i += print_device(k + i, n - i, t, gap__shared(g, n_gaps, k[i].device));
+		i += print_device(k + i, n - i, t, offline__shared(&users, k[i].device));
+	hmap__free(&users);
 	gap__print(g, n_gaps);
 	if (withdrawn && !o.freed)
 		pr_info("%s: %zu block(s) outlived a step and were freed in a later one: --freed "
@@ -119,7 +123,7 @@ static void print_hal(const struct leaks *l, const struct texts *t)
 		       "size: %lld\n",
 		       k[i].pid, offline__device(k[i].device), (unsigned long long)k[i].ptr,
 		       (long long)k[i].size);
-		if (o.stacks)
+		if (o.common.stacks)
 			offline__stacks(t, k[i].stack_py, k[i].stack_c);
 		sum += mega(k[i].size);
 	}
@@ -149,21 +153,6 @@ static const char *python_float(double v, char buf[40])
 	else
 		snprintf(buf, 40, "%.*f", MT_MAX(1, digits - 1 - exponent), v);
 	return buf;
-}
-
-static bool pids_differ(const struct range_result *r, size_t n, int32_t device)
-{
-	const struct range_result *first = NULL;
-	size_t i;
-
-	for (i = 0; i < n; i++) {
-		if (r[i].device != device)
-			continue;
-		if (first && first->pid != r[i].pid)
-			return true;
-		first = &r[i];
-	}
-	return false;
 }
 
 static const char *of_process(const struct range_result *r, bool shared)
@@ -198,10 +187,13 @@ static void print_range(const struct range *x)
 {
 	size_t n, i;
 	const struct range_result *r = range__results(x, &n);
+	struct hmap users = { 0 };
 	bool any = false;
 
+	for (i = 0; i < n; i++)
+		offline__use(&users, r[i].device, r[i].pid);
 	for (i = 0; i < n; i++) {
-		bool shared = pids_differ(r, n, r[i].device);
+		bool shared = offline__shared(&users, r[i].device);
 		const char *device = offline__device(r[i].device), *of = of_process(&r[i], shared);
 
 		printf("INFO: Starting to analyze data for device %s%s...\n", device, of);
@@ -222,8 +214,9 @@ static void print_range(const struct range *x)
 		printf("\nLeak Analysis Results for the Custom Range:\n");
 	for (i = 0; i < n; i++) {
 		if (r[i].state == RANGE_OK)
-			print_result(x, &r[i], pids_differ(r, n, r[i].device));
+			print_result(x, &r[i], offline__shared(&users, r[i].device));
 	}
+	hmap__free(&users);
 }
 
 static int on_item(void *ctx, const struct item *it)
@@ -239,7 +232,7 @@ static int on_range(void *ctx, const struct item *it)
 static int one(const char *path, bool *incomplete)
 {
 	struct in_want want = { .events = 1u << ROW_MALLOC | 1u << ROW_FREE | 1u << ROW_MSTX,
-				.stacks = o.stacks };
+				.stacks = o.common.stacks };
 	struct texts *texts = texts__new(OFFLINE_TEXTS);
 	struct leaks *l = NULL;
 	struct range *r = NULL;
@@ -274,38 +267,25 @@ out:
 	return err;
 }
 
-static int parse(int argc, char **argv)
+static int read_option(int opt)
 {
-	int opt;
-
-	while ((opt = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
-		switch (opt) {
-		case OPT_FREED:
-			o.freed = true;
-			break;
-		case OPT_HAL:
-			o.hal = true;
-			break;
-		case OPT_MARKS:
-			o.marks = optarg;
-			break;
-		case OPT_START:
-			if (offline__number("leaks", "--start-index", optarg, UINT32_MAX, &o.start))
-				return EXIT_USAGE;
-			break;
-		case OPT_STACKS:
-			o.stacks = true;
-			break;
-		case OPT_STRICT:
-			o.strict = true;
-			break;
-		case 'h':
-			help();
-			return -1;
-		default:
-			return cli__usage_error("leaks");
-		}
+	switch (opt) {
+	case OPT_FREED:
+		o.freed = true;
+		return 0;
+	case OPT_HAL:
+		o.hal = true;
+		return 0;
+	case OPT_MARKS:
+		o.marks = optarg;
+		return 0;
+	default:
+		return offline__number("leaks", "--start-index", optarg, 0, UINT32_MAX, &o.start);
 	}
+}
+
+static int ready(void)
+{
 	if (o.hal && o.marks) {
 		pr_err("--hal and --marks are two analyses: call memtap leaks once for each");
 		return cli__usage_error("leaks");
@@ -314,21 +294,18 @@ static int parse(int argc, char **argv)
 		pr_err("--start-index counts marks: name their text with --marks");
 		return cli__usage_error("leaks");
 	}
-	return optind == argc ? offline__no_path("leaks") : 0;
+	return 0;
 }
 
 int cmd_leaks(int argc, char **argv)
 {
-	bool incomplete = false;
-	int i, err = 0, e;
+	static const struct offline_cmd cmd = { .name = "leaks",
+						.longs = longs,
+						.common = &o.common,
+						.help = help,
+						.option = read_option,
+						.ready = ready,
+						.one = one };
 
-	e = parse(argc, argv);
-	if (e)
-		return e < 0 ? EXIT_OK : e;
-	for (i = optind; i < argc; i++) {
-		offline__title(argv[i], argc - optind);
-		e = one(argv[i], &incomplete);
-		err = err ? err : e;
-	}
-	return offline__status(err, incomplete, o.strict);
+	return offline__run(&cmd, argc, argv);
 }

@@ -137,7 +137,7 @@ void session__losses(struct session *s)
 					.cpu = l->cpu == NO_CPU ? 0 : l->cpu + 1,
 					.physical = loss__is_physical(
 						prober__site_fn(s->prober, l->site)),
-					.now = now };
+					.now = s->t_stop ? s->t_stop : now };
 
 		total += l->count;
 		if (!losses_told__news(&s->losses_told, l, &news))

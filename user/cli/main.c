@@ -136,6 +136,12 @@ static int utf8_len(const unsigned char *p)
 	return n;
 }
 
+/* Also those of ISO 6429 with eight bits: U+009B is as good as ESC [ to a terminal. */
+static bool is_control(const unsigned char *p)
+{
+	return p[0] < 0x20 || p[0] == 0x7f || (p[0] == 0xc2 && p[1] < 0xa0);
+}
+
 const char *cli__text(const char *path)
 {
 	static char bufs[4][PATH_MAX];
@@ -146,9 +152,9 @@ const char *cli__text(const char *path)
 	while (*path && o + 5 < sizeof(bufs[0])) {
 		int n = utf8_len((const unsigned char *)path);
 
-		if (!n || (unsigned char)path[0] < 0x20 || path[0] == 0x7f) {
+		if (!n || is_control((const unsigned char *)path)) {
 			buf[o++] = '?';
-			path++;
+			path += n ? n : 1;
 			continue;
 		}
 		memcpy(buf + o, path, (size_t)n);

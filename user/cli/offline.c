@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Reading dumps for a command, and what is said of them. */
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,21 +90,6 @@ int offline__no_path(const char *cmd)
 	return cli__usage_error(cmd);
 }
 
-int offline__number(const char *cmd, const char *option, const char *text, uint64_t max,
-		    uint64_t *v)
-{
-	char *end;
-
-	errno = 0;
-	*v = strtoull(text, &end, 10);
-	if (errno || end == text || *end || text[0] < '0' || text[0] > '9' || *v > max) {
-		pr_err("%s '%s': a number from 0 to %llu is wanted", option, cli__text(text),
-		       (unsigned long long)max);
-		return cli__usage_error(cmd);
-	}
-	return 0;
-}
-
 int offline__status(int err, bool incomplete, bool strict)
 {
 	if (err)
@@ -133,8 +119,30 @@ const char *offline__device(int32_t device)
 	return buf;
 }
 
+#define SEVERAL UINT64_MAX
+
+void offline__use(struct hmap *users, int32_t device, uint32_t pid)
+{
+	bool fresh;
+	uint64_t *v = hmap__put(users, (struct hkey){ (uint32_t)device, 0 }, &fresh);
+
+	if (v && !fresh && *v != pid)
+		*v = SEVERAL;
+	else if (v)
+		*v = pid;
+}
+
+bool offline__shared(const struct hmap *users, int32_t device)
+{
+	const uint64_t *v = hmap__get(users, (struct hkey){ (uint32_t)device, 0 });
+
+	/* Without memory nobody knows: it is told which process is meant. */
+	return !v || *v == SEVERAL;
+}
+
 static void print_stack(const char *title, const char *s)
 {
+	char line[PATH_MAX];
 	const char *nl;
 
 	if (!*s)
@@ -142,7 +150,8 @@ static void print_stack(const char *title, const char *s)
 	printf("\t%s:\n", title);
 	for (; *s; s = nl + (*nl == '\n')) {
 		nl = strchrnul(s, '\n');
-		printf("\t\t%.*s\n", (int)(nl - s), s);
+		snprintf(line, sizeof(line), "%.*s", (int)MT_MIN(nl - s, PATH_MAX - 1), s);
+		printf("\t\t%s\n", cli__text(line));
 	}
 }
 

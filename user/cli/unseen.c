@@ -137,7 +137,7 @@ void session__unseen_rows(struct session *s, uint64_t now)
 					.count = LOST_UNKNOWN,
 					.first = MT_MAX(u->since, s->t_attached),
 					.last = s->t_stop,
-					.now = now };
+					.now = s->t_stop ? s->t_stop : now };
 
 		if (!u->told && row.first < row.last)
 			u->told = model__lost(s->model, &row);

@@ -10,19 +10,7 @@
 #include "cli/cli.h"
 #include "cli/offline.h"
 
-enum {
-	OPT_ADDRESS = 256,
-	OPT_ID,
-	OPT_SIZE,
-	OPT_OWNER,
-	OPT_OP,
-	OPT_PID,
-	OPT_DEVICE,
-	OPT_MAX,
-	OPT_FORMAT,
-	OPT_STACKS,
-	OPT_STRICT
-};
+enum { OPT_ADDRESS = 256, OPT_ID, OPT_SIZE, OPT_OWNER, OPT_OP, OPT_PID, OPT_DEVICE, OPT_MAX };
 
 static const struct option longs[] = { { "address", required_argument, NULL, OPT_ADDRESS },
 				       { "id", required_argument, NULL, OPT_ID },
@@ -32,16 +20,16 @@ static const struct option longs[] = { { "address", required_argument, NULL, OPT
 				       { "pid", required_argument, NULL, OPT_PID },
 				       { "device", required_argument, NULL, OPT_DEVICE },
 				       { "max-blocks", required_argument, NULL, OPT_MAX },
-				       { "format", required_argument, NULL, OPT_FORMAT },
-				       { "stacks", no_argument, NULL, OPT_STACKS },
-				       { "strict", no_argument, NULL, OPT_STRICT },
+				       { "format", required_argument, NULL, OFFLINE_FORMAT },
+				       { "stacks", no_argument, NULL, OFFLINE_STACKS },
+				       { "strict", no_argument, NULL, OFFLINE_STRICT },
 				       { "help", no_argument, NULL, 'h' },
 				       { 0 } };
 
 static struct {
+	struct offline_common common;
 	struct watch_opts w;
 	char *op; /* malloced: start and end are in it */
-	bool csv, stacks, strict;
 } o = { .w.max_blocks = 100 };
 
 static void help(void)
@@ -116,7 +104,7 @@ static void print_event(const struct printing *p, const struct watch_block *b,
 		printf(" in %s", name_of(p, e->op));
 	}
 	putchar('\n');
-	if (o.stacks && e->event != ROW_ACCESS)
+	if (o.common.stacks && e->event != ROW_ACCESS)
 		offline__stacks(p->t, e->stack_py, e->stack_c);
 }
 
@@ -197,11 +185,11 @@ static int on_block(void *ctx, const struct watch_block *b)
 {
 	struct printing *p = ctx;
 
-	if (!p->n++ && o.csv)
+	if (!p->n++ && o.common.csv)
 		puts("Process Id,Device Id,Pool,allocation_id,Ptr,Size(byte),Timestamp(ns),Thread "
 		     "Id,"
 		     "Event,Operator,Tensor,Operators before,Kernels before,Kernels");
-	if (o.csv)
+	if (o.common.csv)
 		print_csv(p, b);
 	else
 		print_text(p, b);
@@ -238,7 +226,7 @@ static int one(const char *path, bool *incomplete)
 	const struct in_want want = { .events = 1u << ROW_MALLOC | 1u << ROW_FREE |
 						1u << ROW_ACCESS | 1u << ROW_OP_LAUNCH |
 						1u << ROW_KERNEL_LAUNCH,
-				      .stacks = o.stacks,
+				      .stacks = o.common.stacks,
 				      .details = true };
 	struct texts *texts = texts__new(OFFLINE_TEXTS);
 	struct printing p = { .t = texts };
@@ -262,12 +250,6 @@ static int one(const char *path, bool *incomplete)
 	return err;
 }
 
-static int wrong(const char *option, const char *text, const char *wanted)
-{
-	pr_err("%s '%s': %s is wanted", option, cli__text(text), wanted);
-	return cli__usage_error("watch");
-}
-
 static int read_size(const char *text)
 {
 	static const char wanted[] = "a size such as 4096, 64K or 2M, or two of them, LEAST-MOST,";
@@ -277,13 +259,13 @@ static int read_size(const char *text)
 
 	if (dash) {
 		if ((size_t)(dash - text) >= sizeof(first))
-			return wrong("--size", text, wanted);
+			return offline__wrong("watch", "--size", text, wanted);
 		memcpy(first, text, (size_t)(dash - text));
 		first[dash - text] = '\0';
 	}
 	if (cli__size(dash ? first : text, &least) || cli__size(dash ? dash + 1 : text, &most) ||
 	    most > INT64_MAX || least > most)
-		return wrong("--size", text, wanted);
+		return offline__wrong("watch", "--size", text, wanted);
 	o.w.has_size = true;
 	o.w.least = (int64_t)least;
 	o.w.most = (int64_t)most;
@@ -301,7 +283,7 @@ static int read_op(const char *text)
 	o.op = strdup(text);
 	comma = o.op ? strchr(o.op, ',') : NULL;
 	if (!comma || comma == o.op || !comma[1] || strchr(comma + 1, ','))
-		return wrong("--op", text, wanted);
+		return offline__wrong("watch", "--op", text, wanted);
 	*comma = '\0';
 	o.w.start = o.op;
 	o.w.end = comma + 1;
@@ -313,107 +295,65 @@ static int read_op(const char *text)
 	errno = 0;
 	v = strtoul(colon + 1, &end, 10);
 	if (errno || colon[1] < '0' || colon[1] > '9' || *end || v >= WATCH_OUTPUTS)
-		return wrong("--op", text, "an OUTPUT from 0 to 63");
+		return offline__wrong("watch", "--op", text, "an OUTPUT from 0 to 63");
 	o.w.output = (uint32_t)v;
-	return 0;
-}
-
-static int read_number(const char *option, const char *text, uint64_t least, uint64_t most,
-		       const char *wanted, uint64_t *v)
-{
-	char *end;
-
-	errno = 0;
-	*v = strtoull(text, &end, 0);
-	if (errno || *text < '0' || *text > '9' || *end || *v < least || *v > most)
-		return wrong(option, text, wanted);
 	return 0;
 }
 
 static int read_option(int opt)
 {
 	uint64_t v = 0;
-	int err;
+	int status;
 
 	switch (opt) {
 	case OPT_ADDRESS:
 		o.w.has_address = true;
-		return read_number("--address", optarg, 0, UINT64_MAX,
-				   "an address, decimal or 0x...,", &o.w.address);
+		return offline__address("watch", "--address", optarg, &o.w.address);
 	case OPT_ID:
-		return read_number("--id", optarg, 1, UINT64_MAX, "an allocation_id from 1",
-				   &o.w.alloc);
+		return offline__number("watch", "--id", optarg, 1, UINT64_MAX, &o.w.alloc);
 	case OPT_SIZE:
 		return read_size(optarg);
 	case OPT_OWNER:
 		o.w.owner = optarg;
-		return *optarg ? 0 : wrong("--owner", optarg, "a part of an owner");
+		return *optarg ? 0
+			       : offline__wrong("watch", "--owner", optarg, "a part of an owner");
 	case OPT_OP:
 		return read_op(optarg);
 	case OPT_PID:
-		err = read_number("--pid", optarg, 1, INT32_MAX, "a process id", &v);
+		status = offline__number("watch", "--pid", optarg, 1, INT32_MAX, &v);
 		o.w.pid = (uint32_t)v;
-		return err;
+		return status;
 	case OPT_DEVICE:
-		err = read_number("--device", optarg, 0, INT32_MAX, "the number of a device", &v);
+		status = offline__number("watch", "--device", optarg, 0, INT32_MAX, &v);
 		o.w.has_device = true;
 		o.w.device = (int32_t)v;
-		return err;
-	case OPT_MAX:
-		return read_number("--max-blocks", optarg, 1, UINT64_MAX, "a number from 1",
-				   &o.w.max_blocks);
-	case OPT_FORMAT:
-		if (strcmp(optarg, "text") != 0 && strcmp(optarg, "csv") != 0)
-			return wrong("--format", optarg, "text or csv");
-		o.csv = *optarg == 'c';
-		return 0;
-	case OPT_STACKS:
-		o.stacks = true;
-		return 0;
-	case OPT_STRICT:
-		o.strict = true;
-		return 0;
+		return status;
 	default:
-		return cli__usage_error("watch");
+		return offline__number("watch", "--max-blocks", optarg, 1, UINT64_MAX,
+				       &o.w.max_blocks);
 	}
 }
 
-static int parse(int argc, char **argv)
+static int ready(void)
 {
-	int opt, err;
-
-	while ((opt = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
-		if (opt == 'h') {
-			help();
-			return -1;
-		}
-		err = read_option(opt);
-		if (err)
-			return err;
-	}
-	if (!o.w.has_address && !o.w.alloc && !o.w.has_size && !o.w.owner && !o.w.start) {
-		pr_err("nothing says which blocks: --address, --id, --size, --owner or --op");
-		return cli__usage_error("watch");
-	}
-	return optind == argc ? offline__no_path("watch") : 0;
+	if (o.w.has_address || o.w.alloc || o.w.has_size || o.w.owner || o.w.start)
+		return 0;
+	pr_err("nothing says which blocks: --address, --id, --size, --owner or --op");
+	return cli__usage_error("watch");
 }
 
 int cmd_watch(int argc, char **argv)
 {
-	bool incomplete = false;
-	int i, err = 0, e;
+	static const struct offline_cmd cmd = { .name = "watch",
+						.longs = longs,
+						.common = &o.common,
+						.help = help,
+						.option = read_option,
+						.ready = ready,
+						.one = one };
+	int status = offline__run(&cmd, argc, argv);
 
-	e = parse(argc, argv);
-	for (i = optind; !e && i < argc; i++) {
-		int one_err;
-
-		offline__title(argv[i], argc - optind);
-		one_err = one(argv[i], &incomplete);
-		err = err ? err : one_err;
-	}
 	free(o.op);
 	o.op = NULL;
-	if (e)
-		return e < 0 ? EXIT_OK : e;
-	return offline__status(err, incomplete, o.strict);
+	return status;
 }

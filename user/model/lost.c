@@ -26,7 +26,6 @@ static struct process *lost_at(struct model *m, const struct lost_row *l, uint64
 	size_t i;
 
 	if (l->tgid) {
-		/* Behind all rows of events, for they are in the order of time. */
 		p = model__meet(m, l->tgid, l->start, MT_MAX(l->now, m->last_time));
 		*devices = p ? devices_of(p) : 0;
 		return p;
@@ -43,7 +42,8 @@ bool model__lost(struct model *m, const struct lost_row *l)
 {
 	struct row r = { .event = ROW_SYSTEM,
 			 .type = ROW_LOST,
-			 .time = model__real(m, l->now),
+			 /* Behind all rows of events, for they are in the order of time. */
+			 .time = model__real(m, MT_MAX(l->now, m->last_time)),
 			 .device = DEV_NA,
 			 .attrs = ATTR_LOST,
 			 .lost_reason = l->reason,

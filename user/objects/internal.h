@@ -23,12 +23,15 @@ struct heap {
 	uint64_t reads; /* so far, to look at the time now and then */
 };
 
+/* Of a process that is read through `from`, which is used up to heap__free(). 0 or -ENOMEM. */
 int heap__init(struct heap *h, const struct py_mem *from, const struct py_layout *l);
+/* Also of one whose heap__init() failed, or that is all zero. */
 void heap__free(struct heap *h);
 /* What was read is old: a new pass. */
 void heap__forget(struct heap *h);
 /* All n bytes, or -errno; -ETIME: after the deadline. */
 int heap__read(struct heap *h, uint64_t addr, void *buf, size_t n);
+/* One word, as above; 0 where it cannot be read. */
 int heap__u64(struct heap *h, uint64_t addr, uint64_t *v);
 /* Past the pages, as it is now. */
 int heap__read_now(struct heap *h, uint64_t addr, void *buf, size_t n);
@@ -77,6 +80,7 @@ typedef int (*value_item_fn)(void *ctx, uint64_t item);
 
 /* Of a dict or a class derived from it. 0, -errno (-EINVAL: no dict), or what fn returned. */
 int value__each_pair(struct heap *h, uint64_t dict, value_pair_fn fn, void *ctx);
+/* Of a list or a class derived from it: as above, -E2BIG: more than VALUE_MAX. */
 int value__each_item(struct heap *h, uint64_t list, value_item_fn fn, void *ctx);
 /* The value of a str key. 0, -ENOENT or -errno. */
 int value__get(struct heap *h, uint64_t dict, const char *key, uint64_t *value);
@@ -146,7 +150,10 @@ struct module_reader {
 	enum object_kind kind; /* of what is looked at */
 };
 
+/* The weights, gradients and state of an optimizer. 0, -ETIME, or an error of the process itself.
+ */
 int module__optimizer(struct module_reader *r, uint64_t obj);
+/* The same of a module: its own parameters and buffers, not those of modules inside. */
 int module__module(struct module_reader *r, uint64_t obj);
 
 #endif

@@ -294,6 +294,12 @@ int objects__read(struct objects *o, unsigned int ms, struct object_storage **v,
 	if (!err)
 		agree(&a, &b);
 	free(b.v);
+	/* It may wait for long: without the room that what was there twice took. */
+	if (a.n < a.cap / 2) {
+		void *less = realloc(a.v, MT_MAX(a.n, (size_t)1) * sizeof(*a.v));
+
+		a.v = less ? less : a.v;
+	}
 	o->counts.read_ns = clock__boot() - t0;
 	if (a.over)
 		o->counts.cut = true;

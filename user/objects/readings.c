@@ -30,6 +30,8 @@
 #define FIND_LIMIT_MS 5000
 #define READ_LIMIT_MS 2000
 #define MAX_WAITING 64 /* readings that nobody takes */
+#define MAX_HELD (8u << 20) /* storages in all of these, 200 MB: a program may make up any number \
+			     */
 #define LEAVE_S 2 /* so long the end waits for the thread */
 #define STUCK_NS (10000 * MS)
 
@@ -60,7 +62,7 @@ struct readings {
 	uint64_t generation;
 	uint64_t read_pause;
 	struct reading *first, **end;
-	size_t waiting;
+	size_t waiting, held; /* held: their storages */
 	struct readings_counts counts;
 };
 
@@ -219,15 +221,24 @@ static struct proc *next(struct readings *r, uint64_t *pause)
 	return best;
 }
 
+static struct reading *take(struct readings *r)
+{
+	struct reading *g = r->first;
+
+	if (g) {
+		r->first = g->next;
+		g->next = NULL;
+		r->waiting--;
+		r->held -= g->n;
+	}
+	return g;
+}
+
 static void hand_out(struct readings *r, struct reading *g)
 {
 	/* Nobody takes them: the oldest tells the least. */
-	if (r->waiting == MAX_WAITING) {
-		struct reading *old = r->first;
-
-		r->first = old->next;
-		reading__free(old);
-		r->waiting--;
+	while (r->waiting && (r->waiting == MAX_WAITING || r->held + g->n > MAX_HELD)) {
+		reading__free(take(r));
 		r->counts.failed++;
 	}
 	if (!r->first)
@@ -235,6 +246,7 @@ static void hand_out(struct readings *r, struct reading *g)
 	*r->end = g;
 	r->end = &g->next;
 	r->waiting++;
+	r->held += g->n;
 }
 
 /* At its end a program takes them apart: what it had at most is what it had. */
@@ -354,7 +366,9 @@ void readings__process(struct readings *r, pid_t pid, uint32_t start)
 			r->cap = cap;
 		}
 	}
-	if (p && r->n < r->cap) {
+	if (!p || r->n == r->cap) { /* no memory */
+		r->counts.failed++;
+	} else {
 		p->pid = pid;
 		p->start = start;
 		p->generation = r->generation;
@@ -391,12 +405,7 @@ struct reading *readings__take(struct readings *r)
 	struct reading *g;
 
 	pthread_mutex_lock(&r->lock);
-	g = r->first;
-	if (g) {
-		r->first = g->next;
-		g->next = NULL;
-		r->waiting--;
-	}
+	g = take(r);
 	pthread_mutex_unlock(&r->lock);
 	return g;
 }

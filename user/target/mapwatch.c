@@ -18,7 +18,9 @@
 
 #include "base/base.h"
 
-#define RING_PAGES 16 /* data pages a CPU: some 400 records between two reads */
+#define RING_PAGES 16 /* data pages a CPU at least: some 400 records between two reads */
+#define RING_PAGES_MAX 256
+#define ALL_PAGES 2048 /* of all CPUs together, unless each has the least */
 #define LOOK_NS 1000000000ULL /* how often CPUs are looked for that came or went */
 
 /* tests put others in their place */
@@ -152,6 +154,18 @@ static int possible_cpus(struct mapwatch *w)
 	return err;
 }
 
+/* A power of two. An interpreter that starts maps hundreds of files, in the time slice of its
+ * reader. */
+static size_t pages_of(void)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_CONF);
+	size_t pages = RING_PAGES;
+
+	while (pages < RING_PAGES_MAX && pages * 2 * (size_t)MT_MAX(cpus, 1L) <= ALL_PAGES)
+		pages *= 2;
+	return pages;
+}
+
 int mapwatch__open(struct mapwatch **out, size_t pages)
 {
 	struct mapwatch *w = calloc(1, sizeof(*w));
@@ -162,7 +176,7 @@ int mapwatch__open(struct mapwatch **out, size_t pages)
 	if (!w)
 		return -ENOMEM;
 	w->page = (size_t)sysconf(_SC_PAGESIZE);
-	w->size = (pages ? pages : RING_PAGES) * w->page;
+	w->size = (pages ? pages : pages_of()) * w->page;
 	w->looked = clock__boot();
 	w->ep = epoll_create1(EPOLL_CLOEXEC);
 	err = w->ep < 0 ? -errno : possible_cpus(w);
