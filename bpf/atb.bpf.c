@@ -200,6 +200,7 @@ static __always_inline void atb_tensors__emit(struct probe *p, const struct atb_
 	struct mt_guard_key k = { .tid = p->ktid, .class = MT_GUARD_ATB_LOOP };
 	struct mt_guard fresh = {}, *g;
 	__u32 total = t->n_in + t->n_out, stride = t->stride ? t->stride : TENSOR, step;
+	const __u32 steps = patch_mode() & MT_MODE_LONG ? MT_ATB_TENSORS : MT_ATB_TENSORS_OLD;
 
 	if (!total)
 		return;
@@ -212,7 +213,7 @@ static __always_inline void atb_tensors__emit(struct probe *p, const struct atb_
 	touch(t->in);
 	touch(t->out);
 #pragma clang loop unroll(disable)
-	for (step = 0; step < MT_ATB_TENSORS; step++) {
+	for (step = 0; step < steps; step++) {
 		__u32 i = ATB_PLACE(g), write = i >= t->n_in;
 		__u64 at = write ? t->out + (__u64)stride * (i - t->n_in)
 				 : t->in + (__u64)stride * i;

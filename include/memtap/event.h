@@ -297,6 +297,7 @@ struct mt_atb_tensor {
 };
 
 #define MT_ATB_TENSORS 128 /* of an execution looked at: twice what its vectors hold inline */
+#define MT_ATB_TENSORS_OLD 12 /* the same without MT_MODE_LONG: 128 take 5.10's and 6.1's verifier over a million */
 
 /* Lifecycle: tgid/tid of the header are the (new) task's. */
 struct mt_task {
@@ -592,6 +593,7 @@ _Static_assert(sizeof(struct mt_inflight_key) == 16, "inflight key");
 #define MT_MODE_COOKIE    0x1 /* site number from bpf_get_attach_cookie (5.15) */
 #define MT_MODE_CGROUP    0x4 /* filter by cgroup: bpf_get_current_ancestor_cgroup_id (5.15 here) */
 #define MT_MODE_CALLED    0x8 /* site number from the map `called`: no cookies, no preemption (below 6.0) */
+#define MT_MODE_LONG      0x10 /* loops of over a hundred steps: kernels that have sessions (6.13) */
 #define MT_MODE_SLEEPABLE 0x2 /* may fault pages in: bpf_copy_from_user (6.0 in uprobes) */
 
 /*

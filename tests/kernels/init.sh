@@ -150,7 +150,7 @@ said() { # NAME OPTIONS PROGRAM [ARGUMENT]...
 case $(uname -m)-$(uname -r) in
 x86_64-5.10.* | aarch64-6.1.*)
 	said ops '--ops=. --level=0 --events=launch,access' /sim/sim-ops 3
-	said atb '--level=0,1 --events=alloc,launch,access' /sim/atb/82/cxx_abi_1/lib/sim-atb-82-1 3 1
+	said atb '--ops=. --level=0,1 --events=alloc,launch,access' /sim/atb/82/cxx_abi_1/lib/sim-atb-82-1 3 1
 	said host --host-memory=all env LD_LIBRARY_PATH=/sim/cann/lib64:/sim/torch/lib:/sim/torch_npu_c/lib \
 		host-target each
 	;;

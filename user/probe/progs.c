@@ -136,14 +136,16 @@ static int add_prog(struct progs *p, struct bpf_program *base, const char *name,
 static uint32_t ready_mode(const struct progs *p)
 {
 	const struct features *f = p->features;
+	uint32_t mode = MT_MODE_COOKIE |
+			(features__has(f, FEAT_SLEEPABLE) ? MT_MODE_SLEEPABLE : 0) |
+			(features__has(f, FEAT_SESSION) ? MT_MODE_LONG : 0);
 
 	/* The verifier takes its time with the walks: once will do. */
 	if (p->opts.stacks && features__has(f, FEAT_COOKIE))
-		return MT_MODE_COOKIE | (p->opts.cgroup ? MT_MODE_CGROUP : 0) |
-		       (features__has(f, FEAT_SLEEPABLE) ? MT_MODE_SLEEPABLE : 0);
+		return mode | (p->opts.cgroup ? MT_MODE_CGROUP : 0);
 	if (p->opts.cgroup || !features__has(f, FEAT_MULTI) || !features__has(f, FEAT_COOKIE))
 		return 0;
-	return MT_MODE_COOKIE | (features__has(f, FEAT_SLEEPABLE) ? MT_MODE_SLEEPABLE : 0);
+	return mode;
 }
 
 static uint32_t ready_type(const struct progs *p, const char *name)
