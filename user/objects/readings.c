@@ -30,8 +30,9 @@
 #define FIND_LIMIT_MS 5000
 #define READ_LIMIT_MS 2000
 #define MAX_WAITING 64 /* readings that nobody takes */
-#define MAX_HELD (8u << 20) /* storages in all of these, 200 MB: a program may make up any number \
-			     */
+#define MAX_HELD                                                                         \
+	(8u << 20) /* storages in all of these, 200 MB: a program may make up any number \
+		    */
 #define LEAVE_S 2 /* so long the end waits for the thread */
 #define STUCK_NS (10000 * MS)
 

@@ -100,8 +100,8 @@ static inline char *put_mem(char *p, const char *s, size_t n)
 /* What the vendor's own rows may have. */
 #define ATTR_VENDOR                                                                               \
 	(ATTR_BLOCK | ATTR_POOL | ATTR_PINNED | ATTR_OWNER | ATTR_PAGE | ATTR_KERNEL | ATTR_OOM | \
-	 ATTR_LISTED | ATTR_ACCESS | ATTR_SNAPSHOT | ATTR_FREE_TOTAL | ATTR_PATH | ATTR_WORKSPACE | \
-	 ATTR_WASTE)
+	 ATTR_LISTED | ATTR_ACCESS | ATTR_SNAPSHOT | ATTR_FREE_TOTAL | ATTR_PATH |                \
+	 ATTR_WORKSPACE | ATTR_WASTE)
 
 /* What a dump is like, of these. */
 #define FORM_VENDOR 1u /* as out_opts.vendor */

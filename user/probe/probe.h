@@ -343,8 +343,9 @@ size_t attach__links(const struct attach *a);
 #define CLASS_TORCH_MARK 0x40u /* torch_npu.npu.mstx, whose marks no tool inside sees */
 #define CLASS_ATB 0x80u /* runners of ATB */
 #define CLASS_ATB_KERNEL 0x100u /* and their kernels */
-#define CLASS_ALL (0x1fu | CLASS_TORCH_MARK | CLASS_ATB | CLASS_ATB_KERNEL) /* but for operators \
-									     */
+#define CLASS_ALL                                                                      \
+	(0x1fu | CLASS_TORCH_MARK | CLASS_ATB | CLASS_ATB_KERNEL) /* but for operators \
+								   */
 
 enum probe_kind {
 	PROBE_ENTRY, /* entry only */
