@@ -128,7 +128,8 @@ int life_exec(struct bpf_raw_tracepoint_args *ctx)
 	thread_forget(BPF_CORE_READ(task, pid));
 	thread_forget(ctx->args[1]);
 	procs__exec(tgid);
-	host__forget(tgid);
+	/* Not its stop: a signal of ours that is pending stops the new program. */
+	bpf_map_delete_elem(&host_gates, &tgid);
 	life_emit(task, MT_REC_EXEC, tgid, t->start, 0, 0);
 	if (c->host)
 		host__note(tgid, t->start, MT_HOST_EXECED, MT_STOP_NO);

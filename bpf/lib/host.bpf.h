@@ -79,7 +79,7 @@ static __always_inline __u32 host__stop(struct probe *p)
 {
 	struct task_struct *t = (void *)bpf_get_current_task();
 	struct signal_struct *sig = BPF_CORE_READ(t, signal);
-	struct mt_host_stop s = { .time = p->now, .start = p->start };
+	struct mt_host_stop s = { .time = bpf_ktime_get_boot_ns(), .start = p->start };
 	__u64 pending;
 
 	if (BPF_CORE_READ(t, ptrace) || BPF_CORE_READ(t, group_leader, ptrace))
@@ -90,8 +90,11 @@ static __always_inline __u32 host__stop(struct probe *p)
 		return MT_STOP_OTHERS;
 	if (bpf_map_update_elem(&host_stops, &p->tgid, &s, BPF_NOEXIST))
 		return MT_STOP_FAILED;
-	if (!bpf_send_signal(MT_SIGSTOP))
+	if (!bpf_send_signal(MT_SIGSTOP)) {
+		/* The watchdog may have taken it, and continued what was not stopped yet. */
+		bpf_map_update_elem(&host_stops, &p->tgid, &s, BPF_ANY);
 		return MT_STOP_SENT;
+	}
 	bpf_map_delete_elem(&host_stops, &p->tgid);
 	return MT_STOP_FAILED;
 }

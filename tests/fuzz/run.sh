@@ -48,7 +48,7 @@ names) sources=("$src"/user/probe/{elf,elf_guard,elf_sym,fde}.c "$src"/user/targ
 		done
 		printf N4shop5scaleIiLi7EEET_S1_ >"$out/corpus/name"
 	fi ;;
-record) sources=("$src"/user/{model,base}/*.c "$src"/user/capture/{access,decode,judge}.c "$src"/user/output/{attr,codec,text}.c) libs=() ;;
+record) sources=("$src"/user/{model,base}/*.c "$src"/user/capture/{access,atb,decode,judge}.c "$src"/user/output/{attr,codec,text}.c) libs=() ;;
 ldcache) sources=("$src"/user/target/{ldcache,root}.c "$src"/user/base/*.c) libs=()
 	[ $# -gt 0 ] || head -c 65536 /etc/ld.so.cache >"$out/corpus/ld.so.cache" ;;
 journal) sources=("$src"/user/{output,base}/*.c "$src"/user/model/row.c) libs=(-lsqlite3) ;;

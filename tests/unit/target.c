@@ -432,7 +432,7 @@ Test(mapwatch, notices_and_their_loss)
 	size_t n = 0;
 	cpu_set_t one;
 	struct pollfd ready = { .events = POLLIN };
-	int fd, err = mapwatch__open(&w, 0);
+	int fd, err = mapwatch__open(&w, 16);
 
 	if (err == -EACCES || err == -EPERM)
 		cr_skip_test("perf events of the whole host are not permitted: %s", strerror(-err));

@@ -278,10 +278,16 @@ int inefficient__item(struct inefficient *x, const struct item *it)
 
 void inefficient__forget(struct inefficient *x, uint32_t pid)
 {
-	struct hkey k, *gone = malloc((x->live.n + 1) * sizeof(*gone));
-	size_t pos = 0, n = 0, i;
+	size_t pos = 0, n = 0, i = 0;
+	struct hkey k, *gone;
 	uint64_t v;
 
+	/* Short workers end by the thousand, and most have had no block. */
+	while (i < OF_MAX && !hmap__get(&x->clocks, (struct hkey){ pid, i }))
+		i++;
+	if (i == OF_MAX)
+		return;
+	gone = malloc((x->live.n + 1) * sizeof(*gone));
 	/* Without memory they stay: an address that comes again is another block all the same. */
 	while (gone && hmap__next(&x->live, &pos, &k, &v))
 		if (x->blocks[v].is.pid == pid)

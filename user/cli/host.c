@@ -71,10 +71,11 @@ static void tell_stop(struct session *s, const struct mt_host_note *n)
 			: "the signal could not be sent, or it has not gone on since the last one");
 }
 
-static void let_go(struct session *s, const struct mt_host_note *n, uint64_t attached)
+/* ok: its allocator is probed. */
+static void let_go(struct session *s, const struct mt_host_note *n, uint64_t attached, bool ok)
 {
 	struct host_stats *st = &s->host->stats;
-	int r = stop__release(s->host->stops_fd, n->tgid);
+	int r = stop__release(s->host->stops_fd, n->tgid, n->time);
 	uint64_t ns = clock__boot() - n->time;
 
 	if (r == -EBUSY) {
@@ -88,11 +89,13 @@ static void let_go(struct session *s, const struct mt_host_note *n, uint64_t att
 			n->tgid, strerror(-r), n->tgid);
 	} else if (!r) { /* a second after the stop */
 		st->late++;
-		missed(s, (pid_t)n->tgid, n->time + 1000000000ULL, attached);
+		missed(s, (pid_t)n->tgid, n->time, attached);
 		pr_warn("pid %u: continued by the watchdog before its allocator was probed",
 			n->tgid);
 		return;
 	}
+	if (!ok || (r < 0 && r != -EBUSY))
+		return;
 	st->stopped++;
 	st->stopped_ns += ns;
 	st->stopped_most_ns = MT_MAX(st->stopped_most_ns, ns);
@@ -112,7 +115,7 @@ static void on_opened(struct session *s, const struct mt_host_note *note)
 		 "in %.3f ms",
 		 note->tgid, (double)(heard - note->time) / 1e6, (double)(now - heard) / 1e6);
 	if (note->stop == MT_STOP_SENT) {
-		let_go(s, note, now);
+		let_go(s, note, now, ok);
 	} else {
 		if (note->stop != MT_STOP_NO)
 			tell_stop(s, note);
@@ -181,13 +184,16 @@ static int on_note(void *ctx, void *data, size_t size)
 		on_execed(s, n);
 		break;
 	}
-	return 0;
+	/* A process may open and close a range without end: the others have their turn, too. */
+	return clock__boot() >= s->host->until ? -EAGAIN : 0;
 }
 
 void host__read(struct session *s)
 {
-	if (s->host)
-		ring_buffer__consume(s->host->notes);
+	if (!s->host)
+		return;
+	s->host->until = clock__boot() + NOTES_NS;
+	(void)ring_buffer__consume(s->host->notes); /* what is left wakes again */
 }
 
 int host__fd(const struct session *s)
@@ -359,7 +365,7 @@ void host__let_go(struct session *s)
 	uint32_t key;
 
 	while (s->host && !bpf_map_get_next_key(s->host->stops_fd, NULL, &key))
-		(void)stop__release(s->host->stops_fd, key);
+		(void)stop__release(s->host->stops_fd, key, UINT64_MAX);
 }
 
 void host__stop(struct session *s)
@@ -369,13 +375,14 @@ void host__stop(struct session *s)
 
 	if (!h)
 		return;
+	/* Behind an error they see on. */
+	s->cfg.stopped = 1;
+	session__write_cfg(s);
 	host__let_go(s);
 	for (i = 0; i < h->n_procs; i++)
 		host_proc__detach(h, &h->procs[i]);
 	h->n_procs = 0;
 	host__join(h, 0, true);
-	watchdog__end(h->watchdog);
-	h->watchdog = NULL;
 }
 
 void host__free(struct session *s)
@@ -385,6 +392,9 @@ void host__free(struct session *s)
 	if (!h)
 		return;
 	host__stop(s);
+	/* It lets go whom a program that was running at the stop has stopped. */
+	host__let_go(s);
+	watchdog__end(h->watchdog);
 	ring_buffer__free(h->notes);
 	hmap__free(&h->looked);
 	free(h->procs);

@@ -10,6 +10,7 @@
 
 #define MAX_FILES 16 /* allocators in one process */
 #define LOOK_NS 5000000ULL /* for looking at files, each tick */
+#define NOTES_NS 50000000ULL /* for ranges that open, in one go */
 
 /* A process of which something is attached, or is to be. */
 struct host_proc {
@@ -41,6 +42,7 @@ struct host {
 	struct closing **closing;
 	size_t n_closing;
 	struct host_stats stats;
+	uint64_t until; /* boot time: notes are read so long, then others have their turn */
 };
 
 struct host_proc *host_proc__find(struct host *h, pid_t pid);

@@ -144,6 +144,8 @@ static void look_at(struct look *l, const struct mapping *m)
 
 	if (hmap__get(&h->looked, file_key(m)))
 		return;
+	if (l->p->known.n == MAX_FILES) /* more is no allocator of a real program */
+		return;
 	fd = mapping__open(l->p->pid, m);
 	if (fd < 0)
 		return;

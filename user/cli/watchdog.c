@@ -36,14 +36,21 @@ struct watchdog {
 	int fd; /* closed when memtap ends */
 };
 
-int stop__release(int stops_fd, uint32_t tgid)
+int stop__release(int stops_fd, uint32_t tgid, uint64_t upto)
 {
 	struct mt_host_stop st;
-	int err;
+	int fd, err;
 
-	if (bpf_map_lookup_elem(stops_fd, &tgid, &st) || bpf_map_delete_elem(stops_fd, &tgid))
+	if (bpf_map_lookup_elem(stops_fd, &tgid, &st) || st.time > upto)
 		return 0;
-	err = proc__continue((pid_t)tgid, st.start);
+	/* All that takes time comes before: who is killed behind the next line lets nobody go. */
+	fd = proc__to_continue((pid_t)tgid, st.start);
+	if (bpf_map_delete_elem(stops_fd, &tgid)) {
+		if (fd >= 0)
+			close(fd);
+		return 0;
+	}
+	err = fd < 0 ? fd : proc__continue(fd);
 	return err ? err : 1;
 }
 
@@ -55,7 +62,7 @@ static void look(int stops_fd, uint64_t older)
 	while (!bpf_map_get_next_key(stops_fd, prev, &key)) {
 		/* What is deleted meanwhile begins from the start: nothing is left out for long. */
 		if (!bpf_map_lookup_elem(stops_fd, &key, &st) && st.time <= older) {
-			(void)stop__release(stops_fd, key);
+			(void)stop__release(stops_fd, key, older);
 			prev = NULL;
 			continue;
 		}

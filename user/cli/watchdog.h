@@ -19,9 +19,10 @@ bool watchdog__alive(struct watchdog *w);
 void watchdog__end(struct watchdog *w);
 
 /*
- * Let a process go on that the programs have stopped, whoever comes first. 1: done; 0: somebody
- * else did, or it was not stopped; -EBUSY: another has stopped it too, so it stays; -errno.
+ * Let a process go on that the programs have stopped by then (boot time), whoever comes first. 1:
+ * done; 0: somebody else did, or it was not stopped; -EBUSY: another has stopped it too, so it
+ * stays; -errno.
  */
-int stop__release(int stops_fd, uint32_t tgid);
+int stop__release(int stops_fd, uint32_t tgid, uint64_t upto);
 
 #endif

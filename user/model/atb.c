@@ -66,7 +66,18 @@ static struct atb_thread *thread_of(struct process *p, uint32_t tid)
 	for (i = 0; a && i < a->n; i++)
 		if (a->threads[i].tid == tid)
 			return &a->threads[i];
-	if (!a || a->n >= MAX_THREADS)
+	if (!a)
+		return NULL;
+	/* Threads come and go: the place of one that has nothing open is the next one's. */
+	for (i = 0; a->n == MAX_THREADS && i < a->n; i++) {
+		t = &a->threads[i];
+		if (t->n)
+			continue;
+		free(t->v);
+		*t = (struct atb_thread){ .tid = tid };
+		return t;
+	}
+	if (a->n == MAX_THREADS)
 		return NULL;
 	t = realloc(a->threads, (a->n + 1) * sizeof(*t));
 	if (!t)

@@ -72,6 +72,8 @@ static enum row_type type_of(const struct block *b, enum layer l, int32_t *devic
 		[LAYER_PTA] = ROW_PTA,
 		[LAYER_WS] = ROW_PTA_WORKSPACE,
 		[LAYER_MS] = ROW_MINDSPORE,
+		[LAYER_ATB] = ROW_ATB,
+		[LAYER_HOST] = ROW_HOST,
 	};
 
 	*device = b->device;

@@ -306,6 +306,7 @@ int prober__host_file(struct prober *pr, int fd, const char *path)
 int prober__host_attach(struct prober *pr, int file, pid_t pid, struct attach **a)
 {
 	struct host_file *h;
+	size_t failed, i;
 
 	if (file < 1 || (size_t)file > pr->n_host_files)
 		return -EINVAL;
@@ -316,9 +317,17 @@ int prober__host_attach(struct prober *pr, int file, pid_t pid, struct attach **
 			return -ENOMEM;
 		attach__in(*a, pid, "host_free");
 	}
-	if (attach__file(*a, h->fd, h->reqs, h->n) < h->n)
-		return 0;
-	return h->n ? h->reqs[0].err : -ENOENT;
+	failed = attach__file(*a, h->fd, h->reqs, h->n);
+	if (failed >= h->n)
+		return h->n ? h->reqs[0].err : -ENOENT;
+	for (i = 0; failed && i < h->n; i++)
+		if (h->reqs[i].err)
+			pr_warn("pid %d: %s cannot be probed: %s; blocks that it gives or takes "
+				"have no "
+				"HOST rows",
+				(int)pid, pr->sites[h->reqs[i].site].symbol,
+				attach__why(h->reqs[i].err));
+	return 0;
 }
 
 void hostmem__free(struct prober *pr)

@@ -53,9 +53,9 @@ int proc__stopped(pid_t pid, struct proc_stopped *out)
 	return 0;
 }
 
-int proc__continue(pid_t pid, uint32_t start)
+int proc__to_continue(pid_t pid, uint32_t start)
 {
-	int fd = (int)syscall(SYS_pidfd_open, pid, 0), err = 0;
+	int fd = (int)syscall(SYS_pidfd_open, pid, 0), err;
 	struct proc_stopped st;
 	uint32_t now;
 
@@ -66,8 +66,16 @@ int proc__continue(pid_t pid, uint32_t start)
 		err = -ESRCH;
 	else if (!proc__stopped(pid, &st) && st.state == 'T' && st.again)
 		err = -EBUSY;
-	else if (syscall(SYS_pidfd_send_signal, fd, SIGCONT, NULL, 0))
-		err = -errno;
+	else
+		return fd;
+	close(fd);
+	return err;
+}
+
+int proc__continue(int fd)
+{
+	int err = syscall(SYS_pidfd_send_signal, fd, SIGCONT, NULL, 0) ? -errno : 0;
+
 	close(fd);
 	return err;
 }

@@ -46,10 +46,12 @@ struct proc_stopped {
 /* 0 or -ESRCH. */
 int proc__stopped(pid_t pid, struct proc_stopped *out);
 /*
- * SIGCONT, if it is still that process. -EBUSY: somebody else has stopped it since, by a signal
- * that waits behind ours; it stays so. -ESRCH, -errno.
+ * A descriptor for proc__continue, if it is still that process. -EBUSY: somebody else has stopped
+ * it since, by a signal that waits behind ours; it stays so. -ESRCH, -errno.
  */
-int proc__continue(pid_t pid, uint32_t start);
+int proc__to_continue(pid_t pid, uint32_t start);
+/* SIGCONT, and the end of the descriptor. 0 or -errno. */
+int proc__continue(int fd);
 
 /* ---- where memtap itself runs ---- */
 
