@@ -325,6 +325,30 @@ Test(atb, bounded)
 	end();
 }
 
+/* A thread for each request: kernels have their path in the two thousandth, too. */
+Test(atb, threads_that_come_and_go)
+{
+	unsigned int i;
+
+	begin_opts(EVERYTHING);
+	for (i = 0; i < 2000; i++) {
+		struct mt_atb r[] = { nested(record(MT_ATB_START, 900, "Op", "Runner"), 1, 1, 0),
+				      kernel(MT_ATB_KERNEL_START, 800, 901, 0, "K"),
+				      kernel(MT_ATB_KERNEL_END, 800, 901, 0, "K"),
+				      nested(record(MT_ATB_END, 900, "Op", "Runner"), 1, 1, 1) };
+		unsigned int j;
+
+		for (j = 0; j < MT_ARRAY_SIZE(r); j++) {
+			r[j].h.tid = 10000 + i;
+			row_for(&r[j], sizeof(r[j]));
+		}
+		cr_assert_str_eq(row_paths[n_rows - 2], "?_100/0/1_Op/0_K/after", "thread %u: %s", i,
+				 row_paths[n_rows - 2]);
+		n_rows = 0;
+	}
+	end();
+}
+
 Test(atb, failures)
 {
 	struct mt_atb r;

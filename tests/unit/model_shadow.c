@@ -191,3 +191,25 @@ Test(shadow, snapshot_of_a_failure)
 	cr_expect_eq(rows_with(ROW_SNAPSHOT, ROW_SNAP), 0);
 	end();
 }
+
+/* A workspace of ATB that lives at the end. */
+Test(shadow, of_atb)
+{
+	struct model_opts o = ALL_OPTS;
+	struct event e = ev(EV_ATB_MALLOC);
+	size_t i;
+
+	o.vendor = o.npus = o.newer = true;
+	begin_opts(o);
+	put(set_device(PID + 1, 0));
+	e.addr = 0x20000;
+	e.size = 4096;
+	e.key = true;
+	put(e);
+	model__stop(m, now + 1000);
+	for (i = 0; i < n_rows; i++)
+		if (rows[i].event == ROW_FREE && rows[i].ptr == 0x20000)
+			break;
+	cr_assert_lt(i, n_rows);
+	cr_expect(rows[i].type == ROW_ATB && rows[i].attrs & ATTR_SHADOW, "%s", row_type__name(rows[i].type));
+}

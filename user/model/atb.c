@@ -34,6 +34,7 @@ struct atb_thread {
 struct atb {
 	struct atb_thread *threads;
 	size_t n;
+	unsigned int oldest; /* when there are as many as can be */
 	uint64_t live[MAX_WORKSPACES]; /* addresses */
 	size_t n_live;
 };
@@ -68,17 +69,13 @@ static struct atb_thread *thread_of(struct process *p, uint32_t tid)
 			return &a->threads[i];
 	if (!a)
 		return NULL;
-	/* Threads come and go: the place of one that has nothing open is the next one's. */
-	for (i = 0; a->n == MAX_THREADS && i < a->n; i++) {
-		t = &a->threads[i];
-		if (t->n)
-			continue;
+	/* Threads come and go: the place of the one that came first is the next one's. */
+	if (a->n == MAX_THREADS) {
+		t = &a->threads[a->oldest++ % MAX_THREADS];
 		free(t->v);
 		*t = (struct atb_thread){ .tid = tid };
 		return t;
 	}
-	if (a->n == MAX_THREADS)
-		return NULL;
 	t = realloc(a->threads, (a->n + 1) * sizeof(*t));
 	if (!t)
 		return NULL;
