@@ -143,6 +143,12 @@ int atb_op_r(struct pt_regs *ctx)
 #define ATB_FAULTS(g) (*(volatile __u32 *)&(g)->fn)
 #define ATB_FULL(g) (*(volatile __u32 *)&(g)->segment)
 
+/* Are they asked for? The bit of all programs spares the verifier a loop that none will run. */
+static __always_inline int atb__tensors(const struct probe *p)
+{
+	return (patch_mode() & MT_MODE_TENSORS) && (p->site->flags & MT_SITE_ACCESS);
+}
+
 struct atb_tensors {
 	__u64 in, out; /* the first of them */
 	__u32 n_in, n_out;
@@ -335,7 +341,7 @@ int atb_run_e(struct pt_regs *ctx)
 		return 0;
 	}
 	run__emit(&p, &f, MT_ATB_START, 0);
-	if (p.site->flags & MT_SITE_ACCESS)
+	if (atb__tensors(&p))
 		run__tensors(&p, f.a[1]);
 	return 0;
 }
@@ -351,7 +357,7 @@ int atb_run_r(struct pt_regs *ctx)
 		return 0;
 	stat_inc(&p, entry);
 	run__emit(&p, &f, MT_ATB_END, (__s32)CTX_RC(ctx));
-	if (p.site->flags & MT_SITE_ACCESS)
+	if (atb__tensors(&p))
 		run__tensors(&p, f.a[1]);
 	return 0;
 }
@@ -460,7 +466,7 @@ int atb_kern_r(struct pt_regs *ctx)
 
 		kernel__emit(&p, g, launch->size, MT_ATB_KERNEL_END, ret);
 		/* As the vendor's tool: nothing of what has failed. */
-		if ((p.site->flags & MT_SITE_ACCESS) && !ret)
+		if (!ret && atb__tensors(&p))
 			kernel__tensors(&p, launch, p.sp);
 		bpf_map_delete_elem(&guards, &k);
 	}
@@ -498,7 +504,7 @@ int atb_mki(struct pt_regs *ctx)
 		return 0;
 	}
 	kernel__emit(&p, g, launch.size, MT_ATB_KERNEL_START, 0);
-	if (p.site->flags & MT_SITE_ACCESS)
+	if (atb__tensors(&p))
 		kernel__tensors(&p, &launch, g->sp);
 	return 0;
 }

@@ -113,9 +113,9 @@ fi
 
 run_units build plain
 run_units build-asan sanitizers
-say "fuzzing, 8 s a target"
+say "fuzzing, 5 s a target"
 for target in $(sed -n 's/^\([a-z]*\)) sources=.*/\1/p' tests/fuzz/run.sh); do
-	tests/fuzz/run.sh "$target" 8 >build/fuzz.log 2>&1
+	tests/fuzz/run.sh "$target" 5 >build/fuzz.log 2>&1
 	case $? in
 	0) ok "fuzz $target" ;;
 	77) skip "fuzz $target" "$(tail -n 1 build/fuzz.log)" ;;

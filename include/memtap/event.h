@@ -594,6 +594,7 @@ _Static_assert(sizeof(struct mt_inflight_key) == 16, "inflight key");
 #define MT_MODE_CGROUP    0x4 /* filter by cgroup: bpf_get_current_ancestor_cgroup_id (5.15 here) */
 #define MT_MODE_CALLED    0x8 /* site number from the map `called`: no cookies, no preemption (below 6.0) */
 #define MT_MODE_LONG      0x10 /* loops of over a hundred steps: kernels that have sessions (6.13) */
+#define MT_MODE_TENSORS   0x20 /* programs of ATB tell of tensors */
 #define MT_MODE_SLEEPABLE 0x2 /* may fault pages in: bpf_copy_from_user (6.0 in uprobes) */
 
 /*

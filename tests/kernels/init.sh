@@ -137,11 +137,14 @@ said() { # NAME OPTIONS PROGRAM [ARGUMENT]...
 	tap=$!
 	wait_for 'probes attached' $out/$name.txt $tap
 	echo >&3
-	until grep -q DONE $out/$name.sim $out/$name.said || ! kill -0 $job; do sleep 0.1; done
-	kill -INT $tap
+	# One that ends by itself ends the recording.
+	if [ $name != host ]; then
+		until grep -q DONE $out/$name.sim $out/$name.said || ! kill -0 $job; do sleep 0.1; done
+		kill -INT $tap
+	fi
 	wait $tap
 	echo $? >$out/$name.status
-	echo >&3
+	[ $name = host ] || echo >&3
 	exec 3>&-
 	wait $job
 	rm /tmp/go
@@ -151,7 +154,7 @@ case $(uname -m)-$(uname -r) in
 x86_64-5.10.* | aarch64-6.1.*)
 	said ops '--ops=. --level=0 --events=launch,access' /sim/sim-ops 3
 	said atb '--ops=. --level=0,1 --events=alloc,launch,access' /sim/atb/82/cxx_abi_1/lib/sim-atb-82-1 3 1
-	said host --host-memory=all env LD_LIBRARY_PATH=/sim/cann/lib64:/sim/torch/lib:/sim/torch_npu_c/lib \
+	said host --exact-ranges env LD_LIBRARY_PATH=/sim/cann/lib64:/sim/torch/lib:/sim/torch_npu_c/lib \
 		host-target each
 	;;
 esac

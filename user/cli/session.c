@@ -114,7 +114,8 @@ static int setup(struct session *s)
 {
 	struct progs_opts po = { .ring_bytes = pow2_at_least(s->opts.ring_bytes),
 				 .cgroup = s->opts.cgroup != NULL,
-				 .stacks = s->opts.stacks.c || s->opts.stacks.python };
+				 .stacks = s->opts.stacks.c || s->opts.stacks.python,
+				 .tensors = s->opts.events & EVENTS_ACCESS };
 	struct prober_opts pr = { .classes = classes(&s->opts) };
 	struct drain_opts dr = { .window_ns = WINDOW_NS,
 				 .early = po.stacks,

@@ -247,7 +247,8 @@ int progs__clone(struct progs *p, const char *name, uint32_t attach_type, uint32
 	bool cookie = attach_type || features__has(p->features, FEAT_COOKIE);
 	uint32_t mode = (cookie ? MT_MODE_COOKIE : 0) | (p->opts.cgroup ? MT_MODE_CGROUP : 0) |
 			(features__has(p->features, FEAT_SLEEPABLE) ? MT_MODE_SLEEPABLE : 0) |
-			(features__has(p->features, FEAT_SESSION) ? MT_MODE_LONG : 0);
+			(features__has(p->features, FEAT_SESSION) ? MT_MODE_LONG : 0) |
+			(p->opts.tensors ? MT_MODE_TENSORS : 0);
 	/* What a program can do without when this kernel refuses it there. */
 	static const uint32_t optional[] = { MT_MODE_SLEEPABLE, MT_MODE_CGROUP };
 	size_t i;

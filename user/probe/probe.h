@@ -275,6 +275,7 @@ struct progs_opts {
 	bool cgroup; /* programs also filter by cfg.cgroup_id, where the kernel can */
 	bool stacks; /* programs that walk call stacks, where the kernel can */
 	bool ops; /* room for the operators of torch */
+	bool tensors; /* programs of ATB with the tensors: the verifier takes its time with them */
 };
 
 /* Loads all that loads; a program that does not is named by progs__why. 0 or -errno

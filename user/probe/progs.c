@@ -138,7 +138,8 @@ static uint32_t ready_mode(const struct progs *p)
 	const struct features *f = p->features;
 	uint32_t mode = MT_MODE_COOKIE |
 			(features__has(f, FEAT_SLEEPABLE) ? MT_MODE_SLEEPABLE : 0) |
-			(features__has(f, FEAT_SESSION) ? MT_MODE_LONG : 0);
+			(features__has(f, FEAT_SESSION) ? MT_MODE_LONG : 0) |
+			(p->opts.tensors ? MT_MODE_TENSORS : 0);
 
 	/* The verifier takes its time with the walks: once will do. */
 	if (p->opts.stacks && features__has(f, FEAT_COOKIE))
