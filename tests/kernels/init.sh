@@ -122,7 +122,7 @@ off=MEMTAP_DISABLE=session,multi,cookie,sleepable
 grep -q '"attach cookies":.*"yes"' $out/check.json || off=MEMTAP_DISABLE=
 run plain $off -- --threads 2 --steps 8 --late-dlopen 1
 
-# What has programs of its own, which all kernels need not load: operators of torch and ATB, malloc. Emulated,
+# What has programs of its own, which all kernels need not load: operators of torch and ATB. Emulated,
 # those of operators take half a minute to verify: by the oldest verifier, and by one that adds up stacks.
 said() { # NAME OPTIONS PROGRAM [ARGUMENT]...
 	name=$1 options=$2
@@ -137,25 +137,22 @@ said() { # NAME OPTIONS PROGRAM [ARGUMENT]...
 	tap=$!
 	wait_for 'probes attached' $out/$name.txt $tap
 	echo >&3
-	# One that ends by itself ends the recording.
-	if [ $name != host ]; then
-		until grep -q DONE $out/$name.sim $out/$name.said || ! kill -0 $job; do sleep 0.1; done
-		kill -INT $tap
-	fi
+	until grep -q DONE $out/$name.sim $out/$name.said || ! kill -0 $job; do sleep 0.1; done
+	kill -INT $tap
 	wait $tap
 	echo $? >$out/$name.status
-	[ $name = host ] || echo >&3
+	echo >&3
 	exec 3>&-
 	wait $job
 	rm /tmp/go
 	cat $out/$name.txt
 }
 case $(uname -m)-$(uname -r) in
-x86_64-5.10.* | aarch64-6.1.*)
-	said ops '--ops=. --level=0 --events=launch,access' /sim/sim-ops 3
+x86_64-5.10.* | aarch64-6.1.*) said ops '--ops=. --level=0 --events=launch,access' /sim/sim-ops 3 ;;
+esac
+case $(uname -m)-$(uname -r) in
+aarch64-6.1.*)
 	said atb '--ops=. --level=0,1 --events=alloc,launch,access' /sim/atb/82/cxx_abi_1/lib/sim-atb-82-1 3 1
-	said host --exact-ranges env LD_LIBRARY_PATH=/sim/cann/lib64:/sim/torch/lib:/sim/torch_npu_c/lib \
-		host-target each
 	;;
 esac
 

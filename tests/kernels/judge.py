@@ -8,7 +8,6 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'
 import atbrows  # noqa: E402
 import compare as C  # noqa: E402
 import frames  # noqa: E402
-import hostrows  # noqa: E402
 import oprows  # noqa: E402
 import readers  # noqa: E402
 import truth as T  # noqa: E402
@@ -130,12 +129,8 @@ def stacks(out):
 
 
 # Where init.sh runs what has programs of its own.
-SAID = ('5.10/amd64', '6.1/arm64')
-
-
-def of_host(of_dump):
-    rows = sorted((r for r in of_dump if r['type'] == 'HOST'), key=lambda r: r['id'])
-    return [(r['event'], r['ptr'], r['size']) for r in rows]
+OPS, ATB = ('ops', oprows.said, oprows.rows, 150), ('atb', atbrows.said, atbrows.rows, 700)
+SAID = {'5.10/amd64': (OPS,), '6.1/arm64': (OPS, ATB)}
 
 
 def said(out, run, want_of, rows_of, least):
@@ -208,12 +203,10 @@ def main(release, arch, out, root):
     problems, line = stacks(out)
     print('     ' + line)
     bad += [f'pystack: {p}' for p in problems]
-    if f'{release}/{arch}' in SAID:
-        for how in (('ops', oprows.said, oprows.rows, 150), ('atb', atbrows.said, atbrows.rows, 700),
-                    ('host', hostrows.due, of_host, 15)):
-            problems, line = said(out, *how)
-            print('     ' + line)
-            bad += problems
+    for how in SAID.get(f'{release}/{arch}', ()):
+        problems, line = said(out, *how)
+        print('     ' + line)
+        bad += problems
     problems, lines = walks(out, release)
     for line in lines:
         print('     ' + line)

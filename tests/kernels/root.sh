@@ -76,7 +76,7 @@ make_root() { # ARCH BUILD
 	busybox=$(fetch_busybox "$1") && python=$(fetch_python "$1") || return 1
 	mkdir -p "$root"/{proc,sys,dev,tmp,bin,etc,sim}
 	cp "$busybox" "$root/bin/busybox"
-	cp "$2/memtap" "$2/tests/kernels/"{emulated,stacks} "$2"/tests/live/{pywalk,cwalk,host-target} \
+	cp "$2/memtap" "$2/tests/kernels/"{emulated,stacks} "$2"/tests/live/{pywalk,cwalk} \
 		"$top/tests/live/pystacks.py" "$root/bin/"
 	echo nobody:x:65534:65534::/:/bin/sh >"$root/etc/passwd"
 	# The simulated stack keeps its shape: it finds its libraries by $ORIGIN.
@@ -87,7 +87,7 @@ make_root() { # ARCH BUILD
 	llvm-strip --strip-all -o "$root/sim/torch_npu_stripped/lib/libtorch_npu.so" \
 		"$2/tests/sim/torch_npu_c_symtab/lib/libtorch_npu.so"
 	put_python "$root" "$1" "$python" || return 1
-	mapfile -t files < <(find "$root"/bin/{memtap,emulated,stacks,pywalk,cwalk,host-target,python3} "$root"/sim "$root"/usr/lib -type f)
+	mapfile -t files < <(find "$root"/bin/{memtap,emulated,stacks,pywalk,cwalk,python3} "$root"/sim "$root"/usr/lib -type f)
 	put_libraries "$root" "$1" "$python" "${files[@]}"
 	put_loader "$root" "$root/bin/memtap" "$1"
 	cp "$here/init.sh" "$root/init"
