@@ -23,22 +23,6 @@ static struct event host_free(uint64_t addr, uint64_t call)
 	return e;
 }
 
-static struct event range(uint64_t id, const char *text)
-{
-	struct event e = text_event(EV_RANGE_START, text);
-
-	e.key = id;
-	return e;
-}
-
-static struct event range_end(uint64_t id)
-{
-	struct event e = ev(EV_RANGE_END);
-
-	e.key = id;
-	return e;
-}
-
 static struct row *put_row(struct event e)
 {
 	size_t before = n_rows;

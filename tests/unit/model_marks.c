@@ -4,7 +4,7 @@
 
 TestSuite(marks, .init = begin, .fini = end);
 
-static struct event range(uint32_t tid, uint64_t lib_id, uint64_t domain, const char *text)
+static struct event range_in(uint32_t tid, uint64_t lib_id, uint64_t domain, const char *text)
 {
 	struct event e = on_thread(text_event(EV_RANGE_START, text), tid);
 
@@ -13,7 +13,7 @@ static struct event range(uint32_t tid, uint64_t lib_id, uint64_t domain, const 
 	return e;
 }
 
-static struct event range_end(uint32_t tid, uint64_t lib_id, uint64_t domain)
+static struct event range_end_in(uint32_t tid, uint64_t lib_id, uint64_t domain)
 {
 	struct event e = on_thread(ev(EV_RANGE_END), tid);
 
@@ -54,100 +54,100 @@ Test(marks, text_that_is_not_whole)
 
 Test(marks, range_with_the_id_of_the_library)
 {
-	const struct row *r = row_of(range(7, 42, 0, "a"));
+	const struct row *r = row_of(range_in(7, 42, 0, "a"));
 	uint64_t begin_time = r->time;
 
 	cr_expect_eq(r->type, ROW_RANGE_START);
 	cr_expect_eq(r->range_id, 42);
 	cr_expect_eq(r->step_id, 0);
-	row_of(range(7, 43, 0, "b"));
+	row_of(range_in(7, 43, 0, "b"));
 	/* ended by another thread, not the newest */
-	r = row_of(range_end(8, 42, 0));
+	r = row_of(range_end_in(8, 42, 0));
 	cr_expect_eq(r->type, ROW_RANGE_END);
 	cr_expect_eq(r->range_id, 42);
 	cr_expect_eq(r->begin_time, begin_time);
 	cr_expect_str_eq(r->name, "Range end from id 42");
-	cr_expect_eq(row_of(range_end(8, 43, 0))->range_id, 43);
+	cr_expect_eq(row_of(range_end_in(8, 43, 0))->range_id, 43);
 	cr_expect_eq(counts().unpaired_ranges, 0);
 }
 
 Test(marks, made_up_ids_are_new)
 {
-	uint64_t a = row_of(range(7, 0, 0, "a"))->range_id, b, c;
+	uint64_t a = row_of(range_in(7, 0, 0, "a"))->range_id, b, c;
 
 	cr_expect_gt(a, 0);
-	b = row_of(range(7, 50, 0, "b"))->range_id;
-	c = row_of(range(7, 0, 0, "c"))->range_id;
+	b = row_of(range_in(7, 50, 0, "b"))->range_id;
+	c = row_of(range_in(7, 0, 0, "c"))->range_id;
 	cr_expect_eq(b, 50);
 	cr_expect(c != a && c != b && c != 0);
 }
 
 Test(marks, without_ids_newest_of_the_thread_first)
 {
-	uint64_t a = row_of(range(7, 0, 0, "a"))->range_id;
-	uint64_t b = row_of(range(7, 0, 0, "b"))->range_id;
-	uint64_t c = row_of(range(8, 0, 0, "c"))->range_id;
+	uint64_t a = row_of(range_in(7, 0, 0, "a"))->range_id;
+	uint64_t b = row_of(range_in(7, 0, 0, "b"))->range_id;
+	uint64_t c = row_of(range_in(8, 0, 0, "c"))->range_id;
 
-	cr_expect_eq(row_of(range_end(7, 0, 0))->range_id, b);
-	cr_expect_eq(row_of(range_end(8, 0, 0))->range_id, c);
-	cr_expect_eq(row_of(range_end(7, 0, 0))->range_id, a);
+	cr_expect_eq(row_of(range_end_in(7, 0, 0))->range_id, b);
+	cr_expect_eq(row_of(range_end_in(8, 0, 0))->range_id, c);
+	cr_expect_eq(row_of(range_end_in(7, 0, 0))->range_id, a);
 	cr_expect_eq(counts().unpaired_ranges, 0);
 }
 
 Test(marks, domains_are_apart)
 {
-	uint64_t a = row_of(range(7, 5, 0xd1, "a"))->range_id, b;
+	uint64_t a = row_of(range_in(7, 5, 0xd1, "a"))->range_id, b;
 
 	cr_expect_eq(a, 5);
 	/* the same id in another domain is another range */
-	row_of(range_end(7, 5, 0xd2));
+	row_of(range_end_in(7, 5, 0xd2));
 	cr_expect_eq(counts().unpaired_ranges, 1);
-	row_of(range_end(7, 5, 0xd1));
+	row_of(range_end_in(7, 5, 0xd1));
 	cr_expect_eq(counts().unpaired_ranges, 1);
 	/* made-up ones: the newest of the domain */
-	a = row_of(range(7, 0, 0xd1, "a"))->range_id;
-	b = row_of(range(7, 0, 0xd2, "b"))->range_id;
-	cr_expect_eq(row_of(range_end(7, 0, 0xd1))->range_id, a);
-	cr_expect_eq(row_of(range_end(7, 0, 0xd2))->range_id, b);
+	a = row_of(range_in(7, 0, 0xd1, "a"))->range_id;
+	b = row_of(range_in(7, 0, 0xd2, "b"))->range_id;
+	cr_expect_eq(row_of(range_end_in(7, 0, 0xd1))->range_id, a);
+	cr_expect_eq(row_of(range_end_in(7, 0, 0xd2))->range_id, b);
 }
 
 Test(marks, end_without_a_start)
 {
-	const struct row *r = row_of(range_end(7, 99, 0));
+	const struct row *r = row_of(range_end_in(7, 99, 0));
 
 	cr_expect_str_eq(r->name, "Range end from id 99");
 	cr_expect_eq(r->begin_time, r->time);
 	cr_expect_eq(r->step_id, 0);
 	cr_expect_eq(counts().unpaired_ranges, 1);
-	row_of(range(7, 3, 0, "a"));
-	row_of(range_end(7, 3, 0));
-	row_of(range_end(7, 3, 0)); /* twice */
+	row_of(range_in(7, 3, 0, "a"));
+	row_of(range_end_in(7, 3, 0));
+	row_of(range_end_in(7, 3, 0)); /* twice */
 	cr_expect_eq(counts().unpaired_ranges, 2);
 	cr_expect_eq(counts().rows_events, 4); /* each of them is a row */
 }
 
 Test(marks, python)
 {
-	uint64_t c = row_of(range(7, 0, 0, "C"))->range_id;
-	uint64_t a = row_of(py(range(7, 0, 0, "py")))->range_id;
+	uint64_t c = row_of(range_in(7, 0, 0, "C"))->range_id;
+	uint64_t a = row_of(py(range_in(7, 0, 0, "py")))->range_id;
 
 	/* a pop in C does not end what Python began, nor the other way round */
-	cr_expect_eq(row_of(range_end(7, 0, 0))->range_id, c);
+	cr_expect_eq(row_of(range_end_in(7, 0, 0))->range_id, c);
 	/* the id that Python has is not known: the newest of the thread */
-	cr_expect_eq(row_of(py(range_end(7, 77, 0)))->range_id, a);
+	cr_expect_eq(row_of(py(range_end_in(7, 77, 0)))->range_id, a);
 	cr_expect_eq(counts().unpaired_ranges, 0);
-	row_of(py(range_end(7, 77, 0)));
+	row_of(py(range_end_in(7, 77, 0)));
 	cr_expect_eq(counts().unpaired_ranges, 1);
 }
 
 Test(marks, refused_by_python)
 {
-	struct event e = py(range(7, 0, 0, "step start"));
+	struct event e = py(range_in(7, 0, 0, "step start"));
 
 	e.ret = 1;
 	ruled_out(e, RULE_FAILED);
 	cr_expect_eq(counts().failures[1], 1);
-	cr_expect_eq(row_of(range(7, 0, 0, "step start"))->step_id, 1);
+	cr_expect_eq(row_of(range_in(7, 0, 0, "step start"))->step_id, 1);
 }
 
 Test(marks, steps)
@@ -155,14 +155,14 @@ Test(marks, steps)
 	const struct row *r;
 
 	cr_expect_eq(row_of(hal(0x1000, 1, 0))->born_step, 0);
-	cr_expect_eq(row_of(range(7, 1, 0, "step start"))->step_id, 1);
+	cr_expect_eq(row_of(range_in(7, 1, 0, "step start"))->step_id, 1);
 	row_of(hal(0x2000, 1, 0));
-	cr_expect_eq(row_of(range_end(7, 1, 0))->step_id, 1);
-	cr_expect_eq(row_of(range(7, 2, 0, "step start "))->step_id, 0);
-	cr_expect_eq(row_of(range(7, 3, 0, "Step start"))->step_id, 0);
-	cr_expect_eq(row_of(range(7, 4, 0, "step start"))->step_id, 2);
-	row_of(range_end(7, 4, 0));
-	cr_expect_eq(row_of(range(7, 5, 0, "step start"))->step_id, 3);
+	cr_expect_eq(row_of(range_end_in(7, 1, 0))->step_id, 1);
+	cr_expect_eq(row_of(range_in(7, 2, 0, "step start "))->step_id, 0);
+	cr_expect_eq(row_of(range_in(7, 3, 0, "Step start"))->step_id, 0);
+	cr_expect_eq(row_of(range_in(7, 4, 0, "step start"))->step_id, 2);
+	row_of(range_end_in(7, 4, 0));
+	cr_expect_eq(row_of(range_in(7, 5, 0, "step start"))->step_id, 3);
 	r = row_of(hal_free(0x2000));
 	cr_expect_eq(r->born_step, 1);
 	cr_expect_eq(r->steps_lived, 2);
@@ -170,7 +170,7 @@ Test(marks, steps)
 	cr_expect_eq(r->born_step, 0);
 	cr_expect_eq(r->steps_lived, 3);
 	/* steps of another process are its own */
-	cr_expect_eq(row_of(of_process(range(7, 1, 0, "step start"), PID + 5))->step_id, 1);
+	cr_expect_eq(row_of(of_process(range_in(7, 1, 0, "step start"), PID + 5))->step_id, 1);
 }
 
 Test(marks, many_open_ranges)
@@ -179,19 +179,19 @@ Test(marks, many_open_ranges)
 	int i;
 
 	for (i = 0; i < 100; i++)
-		id[i] = row_of(range(7, 0, 0, "r"))->range_id;
+		id[i] = row_of(range_in(7, 0, 0, "r"))->range_id;
 	for (i = 99; i >= 0; i--)
-		cr_assert_eq(row_of(range_end(7, 0, 0))->range_id, id[i]);
+		cr_assert_eq(row_of(range_end_in(7, 0, 0))->range_id, id[i]);
 	cr_expect_eq(counts().unpaired_ranges, 0);
 }
 
 Test(marks, ids_that_are_open_twice)
 {
-	uint64_t first = row_of(range(7, 5, 0, "a"))->time, second;
+	uint64_t first = row_of(range_in(7, 5, 0, "a"))->time, second;
 
-	second = row_of(range(8, 5, 0, "b"))->time;
-	cr_expect_eq(row_of(range_end(9, 5, 0))->begin_time, second);
-	cr_expect_eq(row_of(range_end(9, 5, 0))->begin_time, first);
+	second = row_of(range_in(8, 5, 0, "b"))->time;
+	cr_expect_eq(row_of(range_end_in(9, 5, 0))->begin_time, second);
+	cr_expect_eq(row_of(range_end_in(9, 5, 0))->begin_time, first);
 	cr_expect_eq(counts().unpaired_ranges, 0);
 }
 
@@ -203,11 +203,11 @@ Test(marks, open_ranges_do_not_cost_more_and_more)
 	cr_assert_eq(model__process(m, PID, START, now), 0);
 	for (i = 0; i < n; i++) {
 		n_rows = 1;
-		put(range(7, 1000 + i, 0, "r"));
+		put(range_in(7, 1000 + i, 0, "r"));
 	}
 	for (i = 0; i < n; i++) {
 		n_rows = 1;
-		put(range_end(7, 10 * n + i, 0));
+		put(range_end_in(7, 10 * n + i, 0));
 	}
 	/* each of them looked at all that were open: minutes */
 	cr_expect_lt(clock__boot() - t, 5000000000ULL);
@@ -216,11 +216,11 @@ Test(marks, open_ranges_do_not_cost_more_and_more)
 	cr_expect_eq(counts().rows_events, 2 * n);
 	/* one that is remembered ends, and there is room for one */
 	n_rows = 1;
-	row_of(range_end(7, 1000, 0));
+	row_of(range_end_in(7, 1000, 0));
 	cr_expect_eq(counts().unpaired_ranges, n);
-	row_of(range(7, 1, 0, "r"));
+	row_of(range_in(7, 1, 0, "r"));
 	cr_expect_eq(counts().ranges_over, n - 65536);
-	row_of(range_end(7, 1, 0));
+	row_of(range_end_in(7, 1, 0));
 	cr_expect_eq(counts().unpaired_ranges, n);
 }
 

@@ -366,6 +366,32 @@ Test(oom, lists)
 	end();
 }
 
+/* Each block by the name of its pool, of whichever kind. */
+Test(oom, pools_of_lists)
+{
+	static const enum event_kind kinds[] = { EV_ATB_MALLOC, EV_HOST_ALLOC };
+	static const char *const names[] = { "ATB", "HOST" };
+	struct model_opts o = ALL_OPTS;
+	unsigned int i;
+
+	o.oom_top = 1;
+	for (i = 0; i < MT_ARRAY_SIZE(kinds); i++) {
+		struct event e = ev(kinds[i]);
+
+		begin_opts(o);
+		put(hal(0x1000, 512, 0));
+		e.addr = 0x20000;
+		e.size = 4096;
+		put(e);
+		n_rows = 0;
+		fails();
+		cr_assert_eq(n_rows, 3);
+		cr_expect_eq(rows[2].ptr, 0x20000u);
+		cr_expect_str_eq(rows[2].owner, names[i]);
+		end();
+	}
+}
+
 /* ---- logical and physical devices ---- */
 
 TestSuite(devices, .init = begin, .fini = end);

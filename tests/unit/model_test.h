@@ -230,5 +230,21 @@ static uint64_t pool_used(enum row_type type, int32_t device)
 	return UINT64_MAX;
 }
 
+static struct event range(uint64_t id, const char *text)
+{
+	struct event e = text_event(EV_RANGE_START, text);
+
+	e.key = id;
+	return e;
+}
+
+static struct event range_end(uint64_t id)
+{
+	struct event e = ev(EV_RANGE_END);
+
+	e.key = id;
+	return e;
+}
+
 #pragma GCC diagnostic pop
 #endif

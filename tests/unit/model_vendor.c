@@ -18,22 +18,6 @@ static struct event launch(void)
 	return e;
 }
 
-static struct event range(uint64_t id, const char *text)
-{
-	struct event e = text_event(EV_RANGE_START, text);
-
-	e.key = id;
-	return e;
-}
-
-static struct event range_end(uint64_t id)
-{
-	struct event e = ev(EV_RANGE_END);
-
-	e.key = id;
-	return e;
-}
-
 /* msleaks.md 3.7: ACL_INIT is the first row, START_TRACE the second. */
 Test(vendor, begins_at_the_first_contact)
 {

@@ -342,17 +342,7 @@ static void on_tensor(struct model *m, struct process *p, const struct event *e)
 		b = ops__holder(m, p, e->addr, e->size, &pool);
 		r.pool = b ? pool : ROW_ATB;
 	}
-	if (b) {
-		r.block = (uint32_t)(b - m->blocks);
-		r.block_ptr = b->addr;
-		if (b->window != p->window) {
-			m->blocks[r.block].allocation_id = 0;
-			m->blocks[r.block].window = p->window;
-		}
-		r.allocation_id = b->allocation_id;
-	} else {
-		r.allocation_id = ops__stray(m, p, e->addr, ROW_ATB);
-	}
+	ops__of_block(m, p, &r, b, ROW_ATB);
 	emit(m, p, &r, e);
 }
 

@@ -119,6 +119,10 @@ const struct block *ops__holder(const struct model *m, const struct process *p, 
 				int64_t size, enum row_type *pool);
 /* The allocation_id of the unknown block at an address; of which pool it is looked for. */
 uint64_t ops__stray(struct model *m, struct process *p, uint64_t addr, enum row_type pool);
+/* What a row of an access tells of its block; NULL: of one that nobody has seen, looked for in a
+ * pool. */
+void ops__of_block(struct model *m, struct process *p, struct row *r, const struct block *b,
+		   enum row_type pool);
 /* An event of ATB. */
 void atb__event(struct model *m, struct process *p, const struct event *e);
 /* All blocks of a process are gone. */

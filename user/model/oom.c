@@ -18,16 +18,7 @@ struct found {
 
 static const char *pool_name(enum layer l)
 {
-	static const enum row_type types[LAYER_MAX] = {
-		[LAYER_HAL] = ROW_HAL,
-		[LAYER_HANDLE] = ROW_HAL,
-		[LAYER_HOST_REG] = ROW_HOST_PINNED,
-		[LAYER_PTA] = ROW_PTA,
-		[LAYER_WS] = ROW_PTA_WORKSPACE,
-		[LAYER_MS] = ROW_MINDSPORE,
-	};
-
-	return row_type__name(types[l]);
+	return row_type__name(layer__row_type(l));
 }
 
 /* The youngest first; of one time, and of one size, by address: the same whenever it is asked. */

@@ -156,6 +156,23 @@ static void write_shape(const struct access *a, char *out, size_t n)
 		snprintf(out + len, n - len, a->cut ? ", ...])" : "])");
 }
 
+void ops__of_block(struct model *m, struct process *p, struct row *r, const struct block *b,
+		   enum row_type pool)
+{
+	if (!b) {
+		r->allocation_id = ops__stray(m, p, r->ptr, pool);
+		return;
+	}
+	r->block = (uint32_t)(b - m->blocks);
+	r->block_ptr = b->addr;
+	/* A block from before a start or stop has a new number, from here to its end. */
+	if (b->window != p->window) {
+		m->blocks[r->block].allocation_id = 0;
+		m->blocks[r->block].window = p->window;
+	}
+	r->allocation_id = b->allocation_id;
+}
+
 static void on_access(struct model *m, struct process *p, const struct event *e, uint64_t py)
 {
 	char name[160], shape[256];
@@ -181,18 +198,7 @@ static void on_access(struct model *m, struct process *p, const struct event *e,
 		filtered(m, p); /* and takes no number */
 		return;
 	}
-	if (b) {
-		r.block = (uint32_t)(b - m->blocks);
-		r.block_ptr = b->addr;
-		/* A block from before a start or stop has a new number, from here to its end. */
-		if (b->window != p->window) {
-			m->blocks[r.block].allocation_id = 0;
-			m->blocks[r.block].window = p->window;
-		}
-		r.allocation_id = b->allocation_id;
-	} else {
-		r.allocation_id = ops__stray(m, p, e->addr, ROW_PTA);
-	}
+	ops__of_block(m, p, &r, b, ROW_PTA);
 	put_stack(m, p, &r, py);
 	model__emit(m, p, &r, true);
 }

@@ -135,6 +135,23 @@ void process__end(struct process *p)
 	hmap__free(&p->ranges_by_thread);
 }
 
+enum row_type layer__row_type(enum layer l)
+{
+	static const enum row_type types[LAYER_MAX] = {
+		[LAYER_HAL] = ROW_HAL,
+		[LAYER_HANDLE] = ROW_HAL,
+		[LAYER_HOST_REG] = ROW_HOST_PINNED,
+		[LAYER_PTA] = ROW_PTA,
+		[LAYER_WS] = ROW_PTA_WORKSPACE,
+		[LAYER_MS] = ROW_MINDSPORE,
+		[LAYER_ATB] = ROW_ATB,
+		[LAYER_HOST] = ROW_HOST,
+	};
+
+	_Static_assert(LAYER_MAX == 8, "each layer has its type");
+	return types[l];
+}
+
 void process__free(struct process *p)
 {
 	process__end(p);

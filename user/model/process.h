@@ -25,6 +25,9 @@ enum layer {
 	LAYER_MAX
 };
 
+/* What rows of its blocks are called. */
+enum row_type layer__row_type(enum layer l);
+
 struct block {
 	uint64_t addr, time, kernel_index;
 	int64_t size;

@@ -65,20 +65,9 @@ static void free_row(struct model *m, struct process *p, const struct gone *g, u
 /* As its own rows say it: vendor__hal(). */
 static enum row_type type_of(const struct block *b, enum layer l, int32_t *device)
 {
-	static const enum row_type types[LAYER_MAX] = {
-		[LAYER_HAL] = ROW_HAL,
-		[LAYER_HANDLE] = ROW_HAL,
-		[LAYER_HOST_REG] = ROW_HOST_PINNED,
-		[LAYER_PTA] = ROW_PTA,
-		[LAYER_WS] = ROW_PTA_WORKSPACE,
-		[LAYER_MS] = ROW_MINDSPORE,
-		[LAYER_ATB] = ROW_ATB,
-		[LAYER_HOST] = ROW_HOST,
-	};
-
 	*device = b->device;
 	if (b->device != DEV_HOST)
-		return types[l];
+		return layer__row_type(l);
 	*device = DEV_CPU;
 	return ROW_HOST_PINNED;
 }
