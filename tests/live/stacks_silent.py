@@ -2,7 +2,8 @@
 """stacks_silent.py LIBRARY HAL NUMBER NOTES WHAT: allocates with some of Python's data in memory that nobody serves.
 
 Who reads that memory from outside waits for ever (userfaultfd); running the program does not read it. WHAT:
-name, of the function that allocates; threads, the end of the interpreter's list of them.
+name or lines, of the function that allocates: what a probe reads of a code object, and what it does not;
+threads, the end of the interpreter's list of them.
 """
 import ctypes
 import mmap
@@ -39,20 +40,22 @@ def nameless():
     lib.stackcall(4096)
 
 
-def hide_name(function, at):
-    """The code object's name is there from now on."""
-    code = function.__code__
+def hide(code, member, at):
+    """That member of the code object is there from now on."""
     for i in range(40):
         word = ctypes.c_uint64.from_address(id(code) + 8 * i)
-        if word.value == id(code.co_name):
+        if word.value == id(member):
             word.value = at
             return
-    sys.exit('its name is not in a code object')
+    sys.exit('it is not in a code object')
 
 
 area, at = silent(1 << 16)
+code = nameless.__code__
 if WHAT == 'name':
-    hide_name(nameless, at + 64)
+    hide(code, code.co_name, at + 64)
+elif WHAT == 'lines':
+    hide(code, code.co_linetable if sys.version_info >= (3, 10) else code.co_lnotab, at + 64)
 else:
     # PyThreadState of 3.9 and later: prev (or next), then next.
     ctypes.pythonapi.PyThreadState_Get.restype = ctypes.c_void_p
