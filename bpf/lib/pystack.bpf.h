@@ -28,12 +28,30 @@
 #else
 #define PY_APART PY_INLINE
 #endif
+/*
+ * A frame is looked at by the verifier once: bpf_loop's callback (PY_BPF_LOOP), or, before
+ * 5.17, a global function of the includer's, PY_STEP_FN(), that calls py_frame with what it
+ * finds where the walk has its place. So is a state of the interpreters' lists, PY_LIST_FN().
+ */
 #ifdef PY_BPF_LOOP
 #define PY_STEP static
 #define PY_FRAMES PY_INLINE
 #else
 #define PY_STEP PY_INLINE
+#ifdef PY_STEP_FN
+#define PY_FRAMES PY_INLINE
+#else
 #define PY_FRAMES PY_APART
+#endif
+#endif
+#ifdef PY_STEP_FN
+int PY_STEP_FN(void);
+int PY_LIST_FN(void);
+#define PY_ONE(i, w) PY_STEP_FN()
+#define PY_ONE_STATE(mem, o, l, s) PY_LIST_FN()
+#else
+#define PY_ONE(i, w) py_frame(i, w)
+#define PY_ONE_STATE(mem, o, l, s) py_list_step(mem, o, l, s)
 #endif
 
 PY_INLINE int py_u64(const void *mem, __u64 addr, __u64 *v)
@@ -51,45 +69,73 @@ PY_INLINE int py_top_frame(const void *mem, const struct mt_py_offsets *o, __u64
 }
 
 /*
- * The thread's state in the interpreters' lists; 0 and s->why when it is not there. A thread has
- * a state in each interpreter that it was in. It is in the one that was made last of those
- * where it has frames, for interpreters are entered from others and listed newest first.
+ * The thread's state in the interpreters' lists. A thread has a state in each interpreter that
+ * it was in. It is in the one that was made last of those where it has frames, for interpreters
+ * are entered from others and listed newest first.
  */
+struct py_lists {
+	__u64 self; /* what is looked for: pthread_self(), */
+	__u64 tid; /* or the number */
+	__u64 interp, t; /* the next ones */
+	__u64 idle; /* its state in the last interpreter where it has no frames */
+};
+
+/* One more of the lists. 1: l->t is the state, 0 and s->why: it is not there. */
+PY_INLINE int py_list_step(const void *mem, const struct mt_py_offsets *o, struct py_lists *l,
+			   struct mt_py_stack *s)
+{
+	__u64 t = l->t, id = 0, frame = 0;
+
+	if (!t) {
+		if (!l->interp) {
+			s->why = MT_PY_NO_THREAD;
+			l->t = l->idle;
+			return 1;
+		}
+		if (py_u64(mem, l->interp + o->threads_head, &t) ||
+		    py_u64(mem, l->interp + o->interp_next, &id))
+			goto out;
+		l->t = t;
+		l->interp = id;
+		return 0;
+	}
+	if (py_u64(mem, t + (o->native_id ? o->native_id : o->thread_id), &id))
+		goto out;
+	if (id == (o->native_id ? l->tid : l->self)) {
+		if (py_top_frame(mem, o, t, &frame))
+			goto out;
+		if (frame)
+			return 1;
+		l->idle = t;
+	}
+	if (py_u64(mem, t + o->thread_next, &id))
+		goto out;
+	l->t = id;
+	return 0;
+out:
+	l->t = 0;
+	return 1;
+}
+
 PY_INLINE __u64 py_thread_in_lists(const void *mem, const struct mt_py_offsets *o, __u64 self,
 				   __u32 tid, struct mt_py_stack *s)
 {
-	__u64 interp = 0, t = 0, id = 0, frame = 0, idle = 0;
+	/* Where a global function finds it, too. */
+	struct py_lists *l = (void *)s->scratch;
 	int i;
 
 	s->why = MT_PY_UNREADABLE;
-	if (py_u64(mem, o->interp_head, &interp))
+	l->self = self;
+	l->tid = tid;
+	l->t = l->idle = 0;
+	if (PY_READ(mem, &l->interp, sizeof(l->interp), o->interp_head))
 		return 0;
 #ifdef __bpf__
 #pragma clang loop unroll(disable)
 #endif
-	for (i = 0; i < MT_PY_THREADS; i++) {
-		if (!t) {
-			if (!interp) {
-				s->why = MT_PY_NO_THREAD;
-				return idle;
-			}
-			if (py_u64(mem, interp + o->threads_head, &t) ||
-			    py_u64(mem, interp + o->interp_next, &interp))
-				return 0;
-			continue;
-		}
-		if (py_u64(mem, t + (o->native_id ? o->native_id : o->thread_id), &id))
-			return 0;
-		if (id == (o->native_id ? tid : self)) {
-			if (py_top_frame(mem, o, t, &frame))
-				return 0;
-			if (frame)
-				return t;
-			idle = t;
-		}
-		if (py_u64(mem, t + o->thread_next, &t))
-			return 0;
-	}
+	for (i = 0; i < MT_PY_THREADS; i++)
+		if (PY_ONE_STATE(mem, o, l, s))
+			return l->t;
 	s->why = MT_PY_MANY_THREADS;
 	return 0;
 }
@@ -375,7 +421,7 @@ PY_FRAMES int py_frames(struct py_way *w)
 #pragma clang loop unroll(disable)
 #endif
 	for (i = 0; i < MT_PY_STEPS; i++)
-		if (py_frame(i, w))
+		if (PY_ONE(i, w))
 			break;
 #endif
 	return 0;

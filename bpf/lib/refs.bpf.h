@@ -13,7 +13,10 @@
 #include "probe.bpf.h"
 
 #ifdef MT_WITH_STACKS
-#ifndef MT_STACKS_CPU
+#ifdef MT_STACKS_CPU
+#define PY_STEP_FN py_step
+#define PY_LIST_FN py_state
+#else
 #define PY_BPF_LOOP
 #endif
 #include "pystack.bpf.h"
@@ -27,18 +30,53 @@
 
 /* The place of a walk. */
 #ifdef MT_STACKS_CPU
+/* What a step is given, for it takes no arguments (uw_frame): also the interpreter. */
+struct py_place {
+	struct mt_pywalk w;
+	struct mt_py_offsets o;
+	__u32 max, hashed;
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct mt_pywalk);
+	__type(value, struct py_place);
 } py_walks SEC(".maps");
 
-static __always_inline struct mt_pywalk *py_here(void)
+static __always_inline struct py_place *py_place(void)
 {
 	__u32 zero = 0;
 
 	return bpf_map_lookup_elem(&py_walks, &zero);
+}
+
+static __always_inline struct mt_pywalk *py_here(void)
+{
+	struct py_place *p = py_place();
+
+	return p ? &p->w : 0;
+}
+
+__attribute__((noinline)) int py_step(void)
+{
+	struct py_place *p = py_place();
+	struct py_way w = {};
+
+	if (!p)
+		return 1;
+	w.o = &p->o;
+	w.s = &p->w.s;
+	w.memo = &p->w.memo;
+	w.max = p->max;
+	return py_frame(0, &w);
+}
+
+__attribute__((noinline)) int py_state(void)
+{
+	struct py_place *p = py_place();
+
+	return p ? py_list_step((void *)0, &p->o, (void *)p->w.s.scratch, &p->w.s) : 1;
 }
 #else
 struct {
@@ -133,6 +171,19 @@ static __always_inline void py_hash_end(struct mt_pywalk *w)
 	w->hash[1] += v;
 }
 
+#ifdef MT_STACKS_CPU
+__attribute__((noinline)) int py_hash_step(void)
+{
+	struct py_place *p = py_place();
+	struct mt_pywalk *w;
+
+	if (!p || p->hashed >= p->w.s.n)
+		return 1;
+	w = &p->w;
+	return py_hash_one(p->hashed++, &w);
+}
+#endif
+
 /* The walk, from what pystack__take has put into the thread's place; see uw_walk. */
 __noinline int py_walk_it(void)
 {
@@ -141,6 +192,7 @@ __noinline int py_walk_it(void)
 	struct mt_py_offsets *o;
 	__u32 tgid, limit;
 #ifdef MT_STACKS_CPU
+	struct py_place *p = py_place();
 	__u32 i;
 #endif
 
@@ -152,14 +204,19 @@ __noinline int py_walk_it(void)
 	o = bpf_map_lookup_elem(&py_procs, &tgid);
 	if (!o)
 		return 0;
+#ifdef MT_STACKS_CPU
+	if (!p)
+		return 0;
+	p->o = *o;
+	p->max = limit;
+#endif
 	py_walk((void *)0, o, py_thread_pointer(t), py_thread_number(t), limit, &w->s, &w->memo);
 #ifdef MT_STACKS_CPU
+	p->hashed = 0;
 	UW_LOOP
-	for (i = 0; i < MT_PY_DEPTH; i++) {
-		if (i >= w->s.n)
+	for (i = 0; i < MT_PY_DEPTH; i++)
+		if (py_hash_step())
 			break;
-		py_hash_one(i, &w);
-	}
 #else
 	bpf_loop(w->s.n, py_hash_one, &w, 0);
 #endif
