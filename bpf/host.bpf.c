@@ -5,11 +5,50 @@
  */
 #include "lib/host.bpf.h"
 
-/* Probes stay for a moment when a range has closed. */
-static __always_inline int host__on(struct probe *p)
+/*
+ * Is it recorded? Probes stay for a moment when a range has closed. since: when the one that is
+ * open has been, which tells it from others.
+ */
+static __always_inline int host__on(struct probe *p, __u64 *since)
 {
-	return p->cfg->host == MT_HOST_ALWAYS ||
-	       (p->cfg->host == MT_HOST_RANGES && bpf_map_lookup_elem(&host_gates, &p->tgid));
+	struct mt_host_gate *g;
+
+	*since = 0;
+	if (p->cfg->host != MT_HOST_RANGES)
+		return p->cfg->host == MT_HOST_ALWAYS;
+	g = bpf_map_lookup_elem(&host_gates, &p->tgid);
+	if (!g)
+		return 0;
+	*since = g->since;
+	return 1;
+}
+
+/* As guard__around: a call that a range has left open (its return was not seen) is of no other. */
+static __always_inline int host__inside(struct probe *p, __u64 since)
+{
+	struct mt_guard *g = guard__around(p, MT_GUARD_HOST);
+
+	if (!g || g->size != since)
+		return 0;
+	return g->sp > p->sp || g->pair != p->site->pair;
+}
+
+/* As guard__only. */
+static __always_inline int host__outermost(struct probe *p, __u64 since)
+{
+	struct mt_guard_key k = { .tid = p->ktid, .class = MT_GUARD_HOST };
+	struct mt_guard fresh = { .sp = p->sp, .pair = p->site->pair, .size = since };
+
+	if (host__inside(p, since)) {
+		stat_inc(p, nested);
+		return 0;
+	}
+	if (!bpf_map_update_elem(&guards, &k, &fresh, BPF_ANY))
+		return 1;
+	stat_inc(p, entry);
+	stat_inc(p, seen);
+	probe__lose(p, MT_LOSS_INFLIGHT, -1);
+	return 0;
 }
 
 static __always_inline void host__emit(struct probe *p, __u64 time, struct mt_inflight *f, int bad,
@@ -40,8 +79,9 @@ static __always_inline int host_alloc_enter(struct pt_regs *ctx)
 {
 	struct mt_inflight f = {};
 	struct probe p;
+	__u64 since;
 
-	if (!probe__start(&p, ctx) || !host__on(&p) || !guard__only(&p, MT_GUARD_HOST))
+	if (!probe__start(&p, ctx) || !host__on(&p, &since) || !host__outermost(&p, since))
 		return 0;
 	f.a[1] = ctx_arg(ctx, p.site->arg[0], p.sp);
 	if (p.site->arg[1] >= 0)
@@ -111,10 +151,11 @@ SEC("uprobe")
 int host_free(struct pt_regs *ctx)
 {
 	struct probe p;
+	__u64 since;
 
-	if (!probe__start(&p, ctx) || !host__on(&p))
+	if (!probe__start(&p, ctx) || !host__on(&p, &since))
 		return 0;
-	if (guard__around(&p, MT_GUARD_HOST)) {
+	if (host__inside(&p, since)) {
 		stat_inc(&p, nested);
 		return 0;
 	}
@@ -126,8 +167,9 @@ int host_free(struct pt_regs *ctx)
 static __always_inline int host_wrap_enter(struct pt_regs *ctx)
 {
 	struct probe p;
+	__u64 since;
 
-	if (!probe__start(&p, ctx) || !host__on(&p) || !guard__only(&p, MT_GUARD_HOST))
+	if (!probe__start(&p, ctx) || !host__on(&p, &since) || !host__outermost(&p, since))
 		return 0;
 	host__freed(ctx, &p);
 	return 1;

@@ -82,6 +82,8 @@ static __always_inline __u32 host__stop(struct probe *p)
 	struct mt_host_stop s = { .time = bpf_ktime_get_boot_ns(), .start = p->start };
 	__u64 pending;
 
+	if (p->cfg->stop_uid != MT_UID_ANY && (__u32)bpf_get_current_uid_gid() != p->cfg->stop_uid)
+		return MT_STOP_USER;
 	if (BPF_CORE_READ(t, ptrace) || BPF_CORE_READ(t, group_leader, ptrace))
 		return MT_STOP_TRACED;
 	pending = BPF_CORE_READ(t, pending.signal.sig[0]) |
@@ -118,8 +120,12 @@ static __always_inline void host_gate__enter(struct probe *p, struct mt_host_key
 	if (g) {
 		r.since = g->since;
 		__sync_fetch_and_add(&g->open, 1);
-		bpf_map_update_elem(&host_ranges, k, &r, BPF_ANY);
-		return;
+		/* Unless the last range that was open has closed it meanwhile. */
+		if (bpf_map_lookup_elem(&host_gates, &p->tgid)) {
+			bpf_map_update_elem(&host_ranges, k, &r, BPF_ANY);
+			return;
+		}
+		r.since = p->now;
 	}
 	bpf_map_update_elem(&host_ranges, k, &r, BPF_ANY);
 	if (bpf_map_update_elem(&host_gates, &p->tgid, &fresh, BPF_ANY)) {
@@ -174,12 +180,12 @@ static __always_inline void host_range__closed(struct probe *p, __u64 id, __u64 
 		r->depth--;
 		return;
 	}
-	bpf_map_delete_elem(&host_ranges, &k);
-	if (g->open > 1) {
-		__sync_fetch_and_add(&g->open, -1);
+	if (bpf_map_delete_elem(&host_ranges, &k))
 		return;
-	}
-	bpf_map_delete_elem(&host_gates, &p->tgid);
+	/* Of threads that close theirs at once the last one sees 0, several may: one deletes it. */
+	__sync_fetch_and_add(&g->open, -1);
+	if (*(volatile __u32 *)&g->open || bpf_map_delete_elem(&host_gates, &p->tgid))
+		return;
 	host__note(p->tgid, p->start, MT_HOST_CLOSED, MT_STOP_NO);
 }
 

@@ -482,6 +482,8 @@ struct mt_cfg {
 	__u64 pause_at;
 	__u32 host;         /* enum mt_host_mode */
 	__u32 exact;        /* 1: a process is stopped when such a range opens (--exact-ranges) */
+	__u32 stop_uid;     /* only if it is this user's, by its real uid; MT_UID_ANY: anybody's */
+	__u32 unused;
 };
 
 /* Allocators of the host: when are their calls recorded? */
@@ -520,12 +522,15 @@ struct mt_host_stop {
 enum mt_host_what { MT_HOST_OPENED = 1, MT_HOST_CLOSED, MT_HOST_FORKED, MT_HOST_EXECED };
 
 /* Was it stopped for the attach? */
+#define MT_UID_ANY (~0U) /* nobody's: (uid_t)-1 */
+
 enum mt_host_stopped {
 	MT_STOP_NO = 0,     /* not asked for */
 	MT_STOP_SENT,
 	MT_STOP_TRACED,     /* no: by ptrace it is another's */
 	MT_STOP_OTHERS,     /* no: somebody else stops it just now */
 	MT_STOP_FAILED,
+	MT_STOP_USER,       /* no: another user's, whom memtap may not continue */
 };
 
 /* In the ring `host_notes`: memtap has to do something at once. */

@@ -8,10 +8,13 @@
  *   host-target hold | stay              opens a range when it gets a line, closes it at another, and ends
  *                                        then, or at a third
  *   host-target nested                   ranges inside of one another, in two threads, with other texts
+ *   host-target across                   (host-own.so) a call returns long after its range has closed
+ *   host-target late LIBRARY FOLDER NUMBER   the malloc of a library that is mapped behind so many files
  *
  * READY, then it waits for a line.
  */
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -19,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -206,6 +210,70 @@ static void nested(void)
 	keep = malloc(OUTSIDE + 3);
 }
 
+/* host-own.so calls it out of malloc(ACROSS). */
+#define ACROSS 424242
+static uint64_t open_range;
+
+static void close_inside(void)
+{
+	range_end(open_range);
+	usleep(500000); /* the probes are gone */
+}
+
+__attribute__((noinline)) static void deeper(void)
+{
+	char volatile room[16384];
+	int i;
+
+	room[0] = 0;
+	open_range = range_start(TEXT, NULL);
+	for (i = 0; i < 5; i++) {
+		keep = malloc((size_t)(INSIDE + i + room[0]));
+		free(keep);
+	}
+	range_end(open_range);
+}
+
+static void across(void)
+{
+	void (**hook)(void) = (void (**)(void))dlsym(RTLD_DEFAULT, "host_hook");
+
+	if (!hook)
+		_exit(7);
+	*hook = close_inside;
+	open_range = range_start(TEXT, NULL);
+	keep = malloc(ACROSS);
+	deeper();
+}
+
+static void late(const char *library, const char *folder, int number)
+{
+	void *lib = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+	void *(*take)(size_t);
+	char path[4096];
+	uint64_t id;
+	int i, fd;
+
+	if (!lib)
+		_exit(6);
+	*(void **)&take = dlsym(lib, "malloc");
+	for (i = 0; i < number; i++) {
+		snprintf(path, sizeof(path), "%s/%d", folder, i);
+		fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
+		/* Below the library: it comes last in the list. */
+		if (fd < 0 || ftruncate(fd, 4096) ||
+		    mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) == MAP_FAILED)
+			_exit(8);
+		close(fd);
+	}
+	for (i = 0; i < 60; i++) {
+		usleep(200000);
+		id = range_start(TEXT, NULL);
+		keep = take((size_t)(INSIDE + i));
+		range_end(id);
+	}
+}
+
 static void hold(int stay)
 {
 	struct timespec t;
@@ -262,6 +330,10 @@ int main(int argc, char **argv)
 		hold(0);
 	else if (!strcmp(argv[1], "stay"))
 		hold(1);
+	else if (!strcmp(argv[1], "across"))
+		across();
+	else if (!strcmp(argv[1], "late") && argc == 5)
+		late(argv[2], argv[3], atoi(argv[4]));
 	else if (argc == 5)
 		count(atoi(argv[2]), atoi(argv[3]), atoi(argv[4]));
 	printf("DONE\n");

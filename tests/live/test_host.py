@@ -142,6 +142,21 @@ class Host(BasicTest):
 
     # ---- how much of it ----
 
+    def test_returns_behind_its_range(self):
+        """A call that is open when its range closes hides none of the next range."""
+        result, _ = self.recorded('across', rec=('--exact-ranges',), env={'LD_PRELOAD': built('tests', 'live', 'host-own.so')})
+        sizes = self.sizes(result)
+        self.assertEqual([sizes[INSIDE + i] for i in range(5)], [1] * 5, result.stderr)
+
+    def test_behind_many_files(self):
+        """An allocator of no known name in a process that has mapped thousands of files."""
+        lib, folder = self.path('libother.so'), self.path('files')
+        shutil.copy(built('tests', 'live', 'host-own.so'), lib)
+        os.mkdir(folder)
+        result, _ = self.recorded('late', lib, folder, 6000, rec=('--exact-ranges',))
+        sizes = self.sizes(result)
+        self.assertEqual(sizes[INSIDE + 59], 1, result.stderr)
+
     def test_exact(self):
         """From the first call behind the mark to the last one before the end, in all threads."""
         # Of two threads ranges follow each other before the probes of the last one have gone.

@@ -213,3 +213,21 @@ Test(shadow, of_atb)
 	cr_assert_lt(i, n_rows);
 	cr_expect(rows[i].type == ROW_ATB && rows[i].attrs & ATTR_SHADOW, "%s", row_type__name(rows[i].type));
 }
+
+/* A process may free without end while nothing is collected. */
+Test(shadow, as_many_as_there_is_room_for)
+{
+	uint64_t i, n = (1u << 20) + 5;
+
+	begin_custom(true);
+	put(asks(MT_ASK_START));
+	for (i = 0; i < n; i++) {
+		n_rows = 1;
+		put(block(EV_PTA_MALLOC, 0x1000 * (i + 1)));
+	}
+	put(asks(MT_ASK_STOP));
+	for (i = 0; i < n; i++)
+		ruled_out(block(EV_PTA_FREE, 0x1000 * (i + 1)), RULE_PAUSED);
+	cr_expect_eq(counts().gone_over, 5);
+	end();
+}

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/host_internal.h"
 #include "cli/scan.h"
@@ -65,9 +66,11 @@ static void tell_stop(struct session *s, const struct mt_host_note *n)
 	pr_warn("pid %u: --exact-ranges: not stopped for the attach: %s; the beginning of this "
 		"range is not recorded",
 		n->tgid,
-		n->stop == MT_STOP_TRACED ? "a debugger traces it"
-		: n->stop == MT_STOP_OTHERS
-			? "somebody else is stopping it"
+		n->stop == MT_STOP_TRACED   ? "a debugger traces it"
+		: n->stop == MT_STOP_OTHERS ? "somebody else is stopping it"
+		: n->stop == MT_STOP_USER
+			? "it has become another user's, and could not be continued without "
+			  "CAP_KILL"
 			: "the signal could not be sent, or it has not gone on since the last one");
 }
 
@@ -210,6 +213,8 @@ int host__open(struct session *s)
 
 	s->cfg.host = s->opts.host.mode;
 	s->cfg.exact = s->opts.host.exact;
+	/* A signal to init is the right to signal anybody: CAP_KILL, kill(2). */
+	s->cfg.stop_uid = kill(1, 0) && errno == EPERM ? geteuid() : MT_UID_ANY;
 	if (s->opts.host.mode == MT_HOST_NONE)
 		return 0;
 	h = calloc(1, sizeof(*h));
@@ -224,7 +229,7 @@ int host__open(struct session *s)
 	if (!s->opts.host.exact)
 		return 0;
 	/* Whoever cannot send a signal to any process may stop one that he cannot continue. */
-	if ((s->opts.all || s->opts.n_names || s->opts.cgroup) && kill(1, 0) && errno == EPERM) {
+	if ((s->opts.all || s->opts.n_names || s->opts.cgroup) && s->cfg.stop_uid != MT_UID_ANY) {
 		pr_err("--exact-ranges: processes of other users could be stopped and not "
 		       "continued; "
 		       "needs CAP_KILL (man memtap, CAPABILITIES), or name your own with -p");

@@ -9,6 +9,8 @@
 #include "cli/watchdog.h"
 
 #define MAX_FILES 16 /* allocators in one process */
+#define MAX_CLOSING 32 /* threads that detach */
+#define MAX_LOOKED (1u << 18) /* files that are remembered */
 #define LOOK_NS 5000000ULL /* for looking at files, each tick */
 #define NOTES_NS 50000000ULL /* for ranges that open, in one go */
 

@@ -32,7 +32,8 @@ static void *close_it(void *arg)
 
 void host_proc__detach(struct host *h, struct host_proc *p)
 {
-	struct closing *c = p->attach ? calloc(1, sizeof(*c)) : NULL;
+	/* So many at once are waited for: else they would be as many as the target likes. */
+	struct closing *c = p->attach && h->n_closing < MAX_CLOSING ? calloc(1, sizeof(*c)) : NULL;
 	void *more = c ? realloc(h->closing, (h->n_closing + 1) * sizeof(*h->closing)) : NULL;
 
 	if (more)
@@ -128,6 +129,7 @@ struct look {
 	bool attach; /* what is found */
 	int err; /* of an attach */
 	uint64_t last_ino, until;
+	bool any; /* a file was looked at: the next one when there is time */
 	char exe[PATH_MAX], *preload; /* its program; LD_PRELOAD, or NULL */
 };
 
@@ -137,20 +139,31 @@ static struct hkey file_key(const struct mapping *m)
 			      hash__bytes(m->path, strlen(m->path), 0) };
 }
 
+static bool is_looked(const struct look *l, const struct mapping *m)
+{
+	/* More is no allocator of a real program. */
+	return hmap__get(&l->s->host->looked, file_key(m)) || l->p->known.n == MAX_FILES;
+}
+
 static void look_at(struct look *l, const struct mapping *m)
 {
 	struct host *h = l->s->host;
 	int fd, file, err;
 
-	if (hmap__get(&h->looked, file_key(m)))
+	if (is_looked(l, m))
 		return;
-	if (l->p->known.n == MAX_FILES) /* more is no allocator of a real program */
-		return;
+	l->any = true;
+	if (h->looked.n >= MAX_LOOKED)
+		hmap__free(&h->looked);
 	fd = mapping__open(l->p->pid, m);
-	if (fd < 0)
+	if (fd < 0) {
+		/* While it lives, the next time is no better. */
+		if (fd != -ESRCH && fd != -ENOENT)
+			hmap__put(&h->looked, file_key(m), NULL);
 		return;
+	}
 	file = prober__host_file(l->s->prober, fd, m->path);
-	if (!file)
+	if (file <= 0 && file != -ENOMEM)
 		hmap__put(&h->looked, file_key(m), NULL);
 	if (file < 0)
 		pr_debug("%s: not looked at: %s", m->path, elf__why(file));
@@ -209,10 +222,12 @@ static int on_any(void *ctx, const struct mapping *m)
 {
 	struct look *l = ctx;
 
-	if (clock__boot() >= l->until)
-		return 1;
-	if (m->ino != l->last_ino)
+	if (m->ino != l->last_ino && !is_looked(l, m)) {
+		/* Each time one at least: to come to it in thousands of mappings takes long. */
+		if (l->any && clock__boot() >= l->until)
+			return 1;
 		look_at(l, m);
+	}
 	l->last_ino = m->ino;
 	return 0;
 }

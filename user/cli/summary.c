@@ -344,6 +344,11 @@ void session__summary(struct session *s)
 			"  range starts not remembered, too many ranges are open: %" PRIu64
 			"; their ends have no start\n",
 			c.ranges_over);
+	if (c.gone_over)
+		fprintf(f,
+			"  blocks freed while nothing was collected that are not remembered, they "
+			"are too many: %" PRIu64 "; their shadow rows are missing\n",
+			c.gone_over);
 	if (c.labels_over + s->labels_lost)
 		fprintf(f,
 			"  labels of owners not kept, too many of them or of no block whose row "

@@ -272,6 +272,7 @@ int session__summary_json(struct session *s, const char *path)
 	add_u64(top, "failed_allocations", c.failures[0]);
 	add_u64(top, "failed_other", c.failures[1]);
 	add_u64(top, "ranges_not_remembered", c.ranges_over);
+	add_u64(top, "shadows_not_kept", c.gone_over);
 	add_u64(top, "labels_not_kept", c.labels_over + s->labels_lost);
 	add_u64(top, "oom", c.oom);
 	add_u64(top, "late", d.late);

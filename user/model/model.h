@@ -338,6 +338,8 @@ struct model_counts {
 	uint64_t unpaired_ranges; /* range ends without a start */
 	uint64_t labels_over; /* labels that are not kept: too many, or of no live block */
 	uint64_t ranges_over; /* starts that are not remembered: too many are open */
+	uint64_t gone_over; /* frees while nothing was collected that are not remembered (shadow.c)
+			     */
 	uint64_t live_blocks;
 	uint64_t by_type[ROW_TYPE_MAX][2]; /* rows of MALLOC, FREE; marks etc. in [0] */
 };

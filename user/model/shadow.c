@@ -16,17 +16,20 @@ static bool wanted(const struct model *m, const struct process *p)
 	       p->wants.events & EVENTS_ALLOC;
 }
 
-static void keep(struct process *p, const struct gone *g)
+static void keep(struct model *m, struct process *p, const struct gone *g)
 {
 	struct gone *v;
 
-	if (p->n_gone == MAX_GONE)
+	if (p->n_gone == MAX_GONE) {
+		m->counts.gone_over++;
 		return;
+	}
 	if (p->n_gone == p->cap_gone) {
 		p->cap_gone = p->cap_gone ? p->cap_gone * 2 : 64;
 		v = realloc(p->gone, p->cap_gone * sizeof(*v));
 		if (!v) {
 			p->cap_gone = p->n_gone;
+			m->counts.gone_over++;
 			return;
 		}
 		p->gone = v;
@@ -44,7 +47,7 @@ void shadow__gone(struct model *m, struct process *p, const struct row *r)
 
 	/* Without a number it had no MALLOC row. */
 	if (wanted(m, p) && r->event == ROW_FREE && r->allocation_id)
-		keep(p, &g);
+		keep(m, p, &g);
 }
 
 static void free_row(struct model *m, struct process *p, const struct gone *g, uint64_t time)
@@ -81,7 +84,7 @@ void shadow__replaced(struct model *m, struct process *p, enum layer l, const st
 		return;
 	g.type = (uint8_t)type_of(b, l, &g.device);
 	if (p->paused)
-		keep(p, &g);
+		keep(m, p, &g);
 	else
 		free_row(m, p, &g, time);
 }
