@@ -66,7 +66,7 @@ emulator_of() { # ARCH
 	esac
 }
 
-# Run a machine to its end, or until it has neither said nor sent anything for two minutes.
+# Run a machine to its end, or until it has neither said nor sent anything for four minutes.
 attend() { # LOG BACK COMMAND...
 	local log=$1 back=$2 size last='' idle=0
 	shift 2
@@ -78,7 +78,7 @@ attend() { # LOG BACK COMMAND...
 		idle=$((idle + 1))
 		[ "$size" = "$last" ] || idle=0
 		last=$size
-		[ $idle -lt 120 ] || kill "$machine"
+		[ $idle -lt 240 ] || kill "$machine"
 	done
 	wait "$machine" || true
 	machine=
