@@ -117,12 +117,30 @@ out:
 	return 1;
 }
 
+#ifdef PY_BPF_LOOP
+struct py_list_way {
+	const struct mt_py_offsets *o;
+	struct mt_py_stack *s;
+	__u64 found; /* or not: the lists are at their end */
+};
+
+static long py_list_one(__u32 i, struct py_list_way *w)
+{
+	w->found = py_list_step((void *)0, w->o, (void *)w->s->scratch, w->s);
+	return (long)w->found;
+}
+#endif
+
 PY_INLINE __u64 py_thread_in_lists(const void *mem, const struct mt_py_offsets *o, __u64 self,
 				   __u32 tid, struct mt_py_stack *s)
 {
 	/* Where a global function finds it, too. */
 	struct py_lists *l = (void *)s->scratch;
+#ifdef PY_BPF_LOOP
+	struct py_list_way w = { .o = o, .s = s };
+#else
 	int i;
+#endif
 
 	s->why = MT_PY_UNREADABLE;
 	l->self = self;
@@ -130,12 +148,18 @@ PY_INLINE __u64 py_thread_in_lists(const void *mem, const struct mt_py_offsets *
 	l->t = l->idle = 0;
 	if (PY_READ(mem, &l->interp, sizeof(l->interp), o->interp_head))
 		return 0;
+#ifdef PY_BPF_LOOP
+	bpf_loop(MT_PY_THREADS, py_list_one, &w, 0);
+	if (w.found)
+		return l->t;
+#else
 #ifdef __bpf__
 #pragma clang loop unroll(disable)
 #endif
 	for (i = 0; i < MT_PY_THREADS; i++)
 		if (PY_ONE_STATE(mem, o, l, s))
 			return l->t;
+#endif
 	s->why = MT_PY_MANY_THREADS;
 	return 0;
 }
