@@ -34,6 +34,15 @@ class Stop(BasicTest):
                 self.stop(job)
                 self.agree(result, job, from_start=False)
 
+    def test_signal_behind_the_end(self):
+        """Of a recording that has ended by itself the first signal asks for what is done anyway."""
+        job = self.job('--seconds', 1, '--rate', 2000)
+        rec = self.record('-p', job.pid)
+        rec.until('all traced processes have ended', 'stderr')
+        rec.signal(signal.SIGINT)
+        self.assertEqual(job.wait(), 0)
+        self.agree(rec.ended(), job, from_start=False)
+
     def test_second_signal(self):
         """It ends memtap, which is held by a reader that does not read; the target runs on."""
         for first, second in ((signal.SIGINT, signal.SIGINT), (signal.SIGTERM, signal.SIGINT),

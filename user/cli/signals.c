@@ -29,20 +29,29 @@ int session__catch_signals(struct session *s)
 	return s->signals < 0 ? -errno : 0;
 }
 
-/* Nothing but write(2) may be called here. */
-static void on_second(int sig)
+static volatile sig_atomic_t asked; /* to end, by a signal */
+
+/* Behind the loop. Nothing but write(2) may be called here. */
+static void on_signal(int sig)
 {
 	static const char text[] = "memtap: aborted by a second signal; memtap recover DIR "
 				   "finishes what was written\n";
-	ssize_t n = write(STDERR_FILENO, text, sizeof(text) - 1);
+	ssize_t n;
 
+	/* The first one asks for what is being done: the recording has ended by itself. */
+	if (!asked) {
+		asked = 1;
+		return;
+	}
+	n = write(STDERR_FILENO, text, sizeof(text) - 1);
 	(void)n;
-	raise(sig); /* SA_RESETHAND: now it ends us */
+	signal(sig, SIG_DFL);
+	raise(sig); /* ends us behind the return */
 }
 
 void session__allow_abort(void)
 {
-	struct sigaction sa = { .sa_handler = on_second, .sa_flags = (int)SA_RESETHAND };
+	struct sigaction sa = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
 	sigset_t set;
 
 	sigaction(SIGINT, &sa, NULL);
@@ -59,6 +68,7 @@ bool session__interrupted(struct session *s)
 
 	if (!s->stopping && read(s->signals, &si, sizeof(si)) == sizeof(si)) {
 		s->stopping = true;
+		asked = 1;
 		session__allow_abort();
 	}
 	return s->stopping;
