@@ -144,7 +144,9 @@ static struct process *find(const struct model *m, uint32_t tgid, uint32_t start
 	return v ? m->procs[*v] : NULL;
 }
 
-struct process *model__meet(struct model *m, uint32_t tgid, uint32_t start, uint64_t time)
+/* parent: whose state it begins in, 0 = the common one. */
+static struct process *meet(struct model *m, uint32_t tgid, uint32_t start, uint64_t time,
+			    uint32_t parent)
 {
 	struct process *p = find(m, tgid, start);
 	struct process_desc d = { 0 };
@@ -173,8 +175,15 @@ struct process *model__meet(struct model *m, uint32_t tgid, uint32_t start, uint
 	p->started = !m->opts.vendor;
 	p->segments = d.segments;
 	collect__begin(m, p);
+	if (parent)
+		collect__forked(m, p, parent);
 	system_row(m, p, p->paused ? ROW_STOP_TRACE : ROW_START_TRACE, time, tgid, d.nspid, false);
 	return p;
+}
+
+struct process *model__meet(struct model *m, uint32_t tgid, uint32_t start, uint64_t time)
+{
+	return meet(m, tgid, start, time, 0);
 }
 
 int model__process(struct model *m, uint32_t tgid, uint32_t start, uint64_t time)
@@ -427,7 +436,7 @@ int model__event(struct model *m, const struct event *e)
 			return 0;
 		}
 	}
-	p = model__meet(m, e->tgid, e->start, e->time);
+	p = meet(m, e->tgid, e->start, e->time, e->kind == EV_FORK ? (uint32_t)e->addr : 0);
 	if (!p)
 		return -ENOMEM;
 	m->refs = &e->refs;
