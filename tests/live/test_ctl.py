@@ -107,7 +107,6 @@ class Ctl(BasicTest):
         job.go()
         self.assertEqual(self.ctl(rec.pid, 'status')['processes'], 1)
         self.ctl(job.pid, 'mark', 'a', 'mark, "quoted"')
-        self.ctl(rec.pid, 'mark', '=1+1')
         self.ctl(rec.pid, 'start')
         self.ctl(rec.pid, 'step')
         self.ctl(rec.pid, 'step')
@@ -123,7 +122,6 @@ class Ctl(BasicTest):
         self.assertEqual(answer['dir'], rec.dir)
         result = self.ended(job, rec)
         self.assertEqual([r['name'] for r in result.rows if r['type'] == 'STEP'], ['1', '2'])
-        # As other marks: a formula is emptied.
         marks = [r['name'] for r in result.rows if r['type'] == 'Mark' and r['tid'] == r['pid']]
         self.assertIn('a mark, "quoted"', marks)
         shots = [r for r in result.rows if r['event'] == 'SNAPSHOT']
@@ -147,11 +145,15 @@ class Ctl(BasicTest):
         job, rec = self.recorded()
         job.go()
         for words, word in ((('begin',), 'no such request'), (('mark',), 'wants a text'), (('mark', ''), 'wants a text'),
-                            (('mark', 'x' * 300), 'longer than 254'), (('start', 'now'), 'takes no text')):
+                            (('mark', 'x' * 300), 'longer than 254'), (('start', 'now'), 'takes no text'),
+                            (('status', 'now'), 'takes no text'), (('mark', '=1+1'), 'begins as a formula')):
             self.assertIn(word, self.refused(rec.pid, *words))
         for words, word in ((('mark', 'a\nb'), 'one line'), (('mark', 'x' * 5000), 'too long')):
             self.assertIn(word, self.refused(rec.pid, *words, status=2))
         self.assertIn('memtap record -p %d' % os.getpid(), self.refused(os.getpid(), 'start'))
+        done = self.run_memtap('ctl', '-J', os.getpid(), 'start')
+        self.assertEqual((done.returncode, json.loads(done.stdout)['ok']), (1, False))
+        self.assertTrue(os.path.isabs(self.ctl(rec.pid, 'status')['dir']))
         for args in (('ctl',), ('ctl', 'x', 'start'), ('ctl', '1'), ('ctl', '--what', '1', 'start')):
             self.assertEqual(self.run_memtap(*args).returncode, 2, args)
         # Two that trace it: neither is guessed.

@@ -5,6 +5,7 @@
 #include <bpf/bpf.h>
 #include <cJSON.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,7 +123,10 @@ static void tell_status(struct session *s, struct client *c)
 {
 	cJSON *obj = result(true);
 	uint64_t rows, unwritten, bytes;
+	char dir[PATH_MAX];
 
+	if (!realpath(s->opts.dir, dir))
+		snprintf(dir, sizeof(dir), "%s", s->opts.dir);
 	if (obj) {
 		out__counts(s->out, &rows, &unwritten, &bytes);
 		cJSON_AddNumberToObject(obj, "pid", (double)getpid());
@@ -130,7 +134,7 @@ static void tell_status(struct session *s, struct client *c)
 		cJSON_AddBoolToObject(obj, "paused", model__all_paused(s->model));
 		cJSON_AddNumberToObject(obj, "rows", (double)rows);
 		cJSON_AddNumberToObject(obj, "waiting", (double)out__waiting(s->out));
-		cJSON_AddStringToObject(obj, "dir", s->opts.dir);
+		cJSON_AddStringToObject(obj, "dir", dir);
 	}
 	answer(c, obj);
 }
@@ -195,7 +199,10 @@ static void one_line(struct session *s, struct client *c, char *line)
 	if (text)
 		*text++ = '\0';
 	if (!strcmp(line, "status")) {
-		tell_status(s, c);
+		if (text)
+			refuse(c, "this request takes no text");
+		else
+			tell_status(s, c);
 		return;
 	}
 	for (i = 0; i < MT_ARRAY_SIZE(words); i++) {
@@ -205,6 +212,9 @@ static void one_line(struct session *s, struct client *c, char *line)
 			refuse(c, "this request takes no text");
 		else if (words[i].what == MT_ASK_MARK && (!text || !*text))
 			refuse(c, "mark wants a text");
+		else if (words[i].what == MT_ASK_MARK && text__is_formula(text, strlen(text)))
+			refuse(c, "the text begins as a formula does, which tables would run: the "
+				  "row would have no name");
 		else if (text && strlen(text) > CONTROL_TEXT)
 			refuse(c, "the text is longer than 254 bytes");
 		else

@@ -4,7 +4,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -260,17 +262,48 @@ static int make_line(char **words, int n, pid_t target, char line[CONTROL_LINE])
 	return 0;
 }
 
-static int no_recorder(pid_t pid, int err, const char *why)
+/* What came from here, not from a recorder: to stderr, and where JSON is wanted there as well. */
+static int fail(bool json, const char *fmt, ...) MT_PRINTF(2, 3);
+
+static int fail(bool json, const char *fmt, ...)
+{
+	char text[PATH_MAX + 512], *out;
+	va_list ap;
+	cJSON *obj;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	pr_err("ctl: %s", text);
+	obj = json ? cJSON_CreateObject() : NULL;
+	if (!obj)
+		return EXIT_FAIL;
+	cJSON_AddBoolToObject(obj, "ok", false);
+	cJSON_AddStringToObject(obj, "error", text);
+	out = cJSON_PrintUnformatted(obj);
+	if (out)
+		puts(out);
+	free(out);
+	cJSON_Delete(obj);
+	return EXIT_FAIL;
+}
+
+static int no_recorder(pid_t pid, int err, const char *why, bool json)
 {
 	if (err != -ENOENT)
-		pr_err("ctl: pid %d: its socket cannot be used: %s; root and the user who records "
-		       "may do so",
-		       (int)pid, strerror(-err));
-	else
-		pr_err("ctl: pid %d: no memtap that records, and no process that one traces%s%s; "
-		       "memtap record -p %d traces it",
-		       (int)pid, *why ? "; " : "", why, (int)pid);
-	return EXIT_FAIL;
+		return fail(json,
+			    "pid %d: its socket cannot be used: %s; root and the user who records "
+			    "may do so",
+			    (int)pid, strerror(-err));
+	if (*why)
+		return fail(json,
+			    "pid %d: no memtap that you may reach: %s; ask as root or as the user "
+			    "who records (memtap record -p %d traces a process)",
+			    (int)pid, why, (int)pid);
+	return fail(json,
+		    "pid %d: no memtap that records, and no process that one traces; memtap record "
+		    "-p %d traces it",
+		    (int)pid, (int)pid);
 }
 
 int cmd_ctl(int argc, char **argv)
@@ -308,14 +341,14 @@ int cmd_ctl(int argc, char **argv)
 		fd = f.n ? f.fd : fd;
 	}
 	if (f.n > 1) {
-		pr_err("ctl: pid %ld is traced by several memtap, %d and %d among them: give the "
-		       "pid of one",
-		       pid, (int)f.pids[0], (int)f.pids[1]);
 		close(fd);
-		return EXIT_FAIL;
+		return fail(json,
+			    "pid %ld is traced by several memtap, %d and %d among them: give the "
+			    "pid of one",
+			    pid, (int)f.pids[0], (int)f.pids[1]);
 	}
 	if (fd < 0)
-		return no_recorder((pid_t)pid, fd, why);
+		return no_recorder((pid_t)pid, fd, why, json);
 	err = make_line(argv + optind + 1, argc - optind - 1, f.n ? (pid_t)pid : 0, line);
 	if (err) {
 		pr_err("ctl: %s",
@@ -325,10 +358,13 @@ int cmd_ctl(int argc, char **argv)
 	}
 	err = ask(fd, line, ANSWER_MS, answer);
 	close(fd);
-	if (err) {
-		pr_err("ctl: pid %ld: no answer: %s", pid,
-		       err == -EPIPE ? "the recording has ended" : strerror(-err));
-		return EXIT_FAIL;
-	}
+	if (err == -ETIMEDOUT)
+		return fail(json,
+			    "pid %ld: no answer within %d s: it is stopped, or very busy; try "
+			    "again when it goes on",
+			    pid, ANSWER_MS / 1000);
+	if (err)
+		return fail(json, "pid %ld: no answer: %s", pid,
+			    err == -EPIPE ? "the recording has ended" : strerror(-err));
 	return print_answer(argv[optind + 1], answer, json);
 }

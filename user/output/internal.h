@@ -69,8 +69,6 @@ enum text_mode {
  * control characters other than tab and line ends, become U+FFFD.
  */
 char *text__put(char *p, const char *s, size_t n, enum text_mode mode);
-/* Would a spreadsheet take this text for a formula? */
-bool text__is_formula(const char *s, size_t n);
 
 static inline char *put_u64(char *p, uint64_t v)
 {

@@ -91,4 +91,7 @@ int out__error(const struct out *o); /* 0 or first -errno */
  */
 int out__recover(const char *dir);
 
+/* Would a spreadsheet take this text for a formula? Of marks it is left out (csv.c). */
+bool text__is_formula(const char *s, size_t n);
+
 #endif
