@@ -177,6 +177,25 @@ def python_frames(cell):
     return tuple(x for x in frames[:4] if x not in ('NA', ''))
 
 
+FRAME = re.compile(r'(?P<file>\S*)\((?P<symbol>[^()]*)\+0x(?P<off>[0-9a-f]+)\) \[0x(?P<addr>[0-9a-f]+)\]$')
+
+
+def add_c_frames(rows):
+    """To rows of PTA, who called what reports to the tool, and on in torch_npu: as addresses in its file.
+
+    The vendor's tool names the function that has called it; ours stands in that one. What is further out has its
+    dispatch mode in it."""
+    frames = {id(r): [m for m in map(FRAME.match, r['call_c'].splitlines()) if m and m['file'].endswith('/libtorch_npu.so')]
+              for r in rows if r['type'] == 'PTA' and r['event'] in ('MALLOC', 'FREE')}
+    bases = {int(m['addr'], 16) - int(m['off'], 16) for v in frames.values() for m in v if not m['symbol']}
+    assert len(bases) == 1, bases
+    for r in rows:
+        if id(r) in frames:
+            callers = frames[id(r)][1:4]
+            assert callers, r
+            r['attr']['c'] = tuple(int(m['addr'], 16) - min(bases) for m in callers)
+
+
 def of_child(events):
     """The vendor's trace without what its forked child frees: the first time that nothing is left."""
     at = next(i for i, e in enumerate(events) if e[1] == 'torch allocated memory' and e[5] == [('size', 0)])
@@ -215,6 +234,8 @@ def edited(case, rows):
             # A line stands above our copy of the program.
             r['attr']['python'] = python_frames(re.sub(r'(/programs/\w+\.py)\((\d+)\)',
                                                        lambda m: f'{m[1]}({int(m[2]) - 1})', r['call_py']))
+    if 'stacks' in case:
+        add_c_frames(rows)
     return rows
 
 
