@@ -91,8 +91,9 @@ static __always_inline __u32 host__stop(struct probe *p)
 	if (BPF_CORE_READ(sig, group_stop_count) || pending & MT_STOP_SIGNALS)
 		return MT_STOP_OTHERS;
 	if (bpf_map_update_elem(&host_stops, &p->tgid, &s, BPF_NOEXIST))
-		return MT_STOP_FAILED;
-	if (!bpf_send_signal(MT_SIGSTOP)) {
+		return bpf_map_lookup_elem(&host_stops, &p->tgid) ? MT_STOP_BUSY : MT_STOP_FAILED;
+	/* To this thread, which so takes no step more; it stops the others. */
+	if (!bpf_send_signal_thread(MT_SIGSTOP)) {
 		/* The watchdog may have taken it, and continued what was not stopped yet. */
 		bpf_map_update_elem(&host_stops, &p->tgid, &s, BPF_ANY);
 		return MT_STOP_SENT;
@@ -110,29 +111,47 @@ static __always_inline void host_key__make(struct mt_host_key *k, struct probe *
 	k->domain = domain;
 }
 
-/* The first one of the process opens its gate. */
-static __always_inline void host_gate__enter(struct probe *p, struct mt_host_key *k)
+/* One more of a gate that is open. 0: there is none, or the last range has closed it meanwhile. */
+static __always_inline int host_gate__join(struct probe *p, struct mt_host_key *k)
 {
 	struct mt_host_gate *g = bpf_map_lookup_elem(&host_gates, &p->tgid);
+	struct mt_host_range r = { .depth = 1 };
+
+	if (!g)
+		return 0;
+	r.since = g->since;
+	__sync_fetch_and_add(&g->open, 1);
+	bpf_map_update_elem(&host_ranges, k, &r, BPF_ANY);
+	g = bpf_map_lookup_elem(&host_gates, &p->tgid);
+	return g && g->since == r.since;
+}
+
+/* The first one of the process opens its gate; of threads that do so at once one does. */
+static __always_inline void host_gate__enter(struct probe *p, struct mt_host_key *k)
+{
 	struct mt_host_range r = { .since = p->now, .depth = 1 };
 	struct mt_host_gate fresh = { .since = p->now, .open = 1 };
+	__u32 stop = MT_STOP_NO;
 
-	if (g) {
-		r.since = g->since;
-		__sync_fetch_and_add(&g->open, 1);
-		/* Unless the last range that was open has closed it meanwhile. */
-		if (bpf_map_lookup_elem(&host_gates, &p->tgid)) {
-			bpf_map_update_elem(&host_ranges, k, &r, BPF_ANY);
-			return;
-		}
-		r.since = p->now;
-	}
-	bpf_map_update_elem(&host_ranges, k, &r, BPF_ANY);
-	if (bpf_map_update_elem(&host_gates, &p->tgid, &fresh, BPF_ANY)) {
-		host__lose();
+	if (host_gate__join(p, k)) {
+		/* It runs on until the stop for another one reaches it. */
+		if (p->cfg->exact && bpf_map_lookup_elem(&host_stops, &p->tgid))
+			host__note(p->tgid, p->start, MT_HOST_OPENED, MT_STOP_BUSY);
 		return;
 	}
-	host__note(p->tgid, p->start, MT_HOST_OPENED, p->cfg->exact ? host__stop(p) : MT_STOP_NO);
+	/* First, so that whoever finds the gate finds the stop. */
+	if (p->cfg->exact)
+		stop = host__stop(p);
+	if (!bpf_map_update_elem(&host_gates, &p->tgid, &fresh, BPF_NOEXIST)) {
+		bpf_map_update_elem(&host_ranges, k, &r, BPF_ANY);
+	} else if (!host_gate__join(p, k)) {
+		host__lose();
+		if (stop == MT_STOP_NO)
+			return;
+	} else if (stop == MT_STOP_NO) {
+		return;
+	}
+	host__note(p->tgid, p->start, MT_HOST_OPENED, stop);
 }
 
 /* A range has been opened; without an id it is the newest one of its thread. */
@@ -186,6 +205,9 @@ static __always_inline void host_range__closed(struct probe *p, __u64 id, __u64 
 	__sync_fetch_and_add(&g->open, -1);
 	if (*(volatile __u32 *)&g->open || bpf_map_delete_elem(&host_gates, &p->tgid))
 		return;
+	/* One that has joined between the two lines above has no gate. */
+	if (*(volatile __u32 *)&g->open)
+		host__lose();
 	host__note(p->tgid, p->start, MT_HOST_CLOSED, MT_STOP_NO);
 }
 

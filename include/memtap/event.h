@@ -531,6 +531,7 @@ enum mt_host_stopped {
 	MT_STOP_OTHERS,     /* no: somebody else stops it just now */
 	MT_STOP_FAILED,
 	MT_STOP_USER,       /* no: another user's, whom memtap may not continue */
+	MT_STOP_BUSY,       /* it is being stopped for another thread's range */
 };
 
 /* In the ring `host_notes`: memtap has to do something at once. */

@@ -61,7 +61,7 @@ _memtap()
 		--ring-size --steps --owners --analysis --collect-mode --log-level --strict -q --quiet -v --verbose -h --help --' -- "$cur") ;;
 	probes)
 		if [[ $cur == -* ]]; then
-			mapfile -t COMPREPLY < <(compgen -W '-p --pid --derive -J --json -A --missing -T --try -h --help' -- "$cur")
+			mapfile -t COMPREPLY < <(compgen -W '-p --pid --derive -J --json -A --missing --host -T --try -h --help' -- "$cur")
 		else
 			mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		fi

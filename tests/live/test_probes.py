@@ -3,7 +3,7 @@
 import json
 
 from basic import BasicTest
-from harness import sim
+from harness import built, sim
 
 HAL = ('cann', 'lib64', 'libascend_hal.so')
 CASES = (  # switched off, mechanism, how the return of a C function is seen
@@ -55,6 +55,23 @@ class Probes(BasicTest):
                 got = {f['path']: f['attached'] for f in result.summary['files_probed']}
                 self.assertEqual(found, {path: got.get(path) for path in found})
                 self.assertGreater(sum(found.values()), 50)
+
+    def test_host(self):
+        """Allocators, of a process and as a file: what record probes in ranges."""
+        job = self.job('--steps', 3, start=False)
+        [libc] = [f for f in self.probes('--host', '-p', job.pid) if f['path'].split('/')[-1].startswith('libc.so')]
+        found = {p['symbol']: p['state'] for p in libc['probes']}
+        for name in 'malloc', 'calloc', 'realloc', 'posix_memalign', 'free':
+            self.assertEqual(found[name], 'found')
+        self.assertFalse([f for f in self.probes('-p', job.pid) if '/libc.so' in f['path']])
+        job.go()
+        job.finish()
+        [own] = self.probes('--host', built('tests', 'live', 'host-own.so'))
+        self.assertEqual({p['symbol'] for p in own['probes'] if p['state'] == 'found'} & {'malloc', '_Znwm', '_ZdlPv'},
+                         {'malloc', '_Znwm', '_ZdlPv'})
+        done = self.run_memtap('probes', built('tests', 'live', 'host-own.so'))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn('no library of the catalogue has this name', done.stderr)
 
     def test_returns(self):
         """Functions that exceptions leave have probes at their `ret`, others none of a return."""

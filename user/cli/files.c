@@ -301,7 +301,7 @@ static void on_map(void *ctx, const struct map_event *e)
 	if (s->stacks && !stacks__watches(s->stacks) && !s->t_stop && target__is(s, e->pid, &t))
 		callstack__mapped(s, e->pid);
 	if (!s->t_stop && s->host && target__is(s, e->pid, &t))
-		host__mapped(s, e->pid, e->path);
+		host__mapped(s, e->pid, e->path, e->time);
 	if (catalogue__wants(base) && !path__is_stub(e->path))
 		on_library(s, e);
 	else if (is_linker(base) && !s->t_stop)

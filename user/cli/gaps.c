@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MANY_GAPS 1000 /* from here on ranges are told together */
+
 static uint64_t window_first(const struct session *s, uint64_t first)
 {
 	return MT_MAX(first, s->t_attached);
@@ -140,6 +142,18 @@ void session__note_process(struct session *s, pid_t pid, uint64_t first)
 			(int)pid, (double)(g.last - g.first) / 1e6);
 }
 
+/* Ranges that a target opens without end are one gap for each second. */
+static bool joins_last(struct session *s, pid_t pid, uint64_t first, uint64_t last)
+{
+	struct gap *o = s->n_gaps ? &s->gaps[s->n_gaps - 1] : NULL;
+
+	if (s->n_gaps < MANY_GAPS || o->kind != GAP_HOST || o->pid != pid || o->told ||
+	    first - o->first > 1000000000ULL)
+		return false;
+	o->last = MT_MAX(o->last, window_last(s, last));
+	return true;
+}
+
 void session__note_host(struct session *s, pid_t pid, uint64_t first, uint64_t last)
 {
 	struct gap g = { .kind = GAP_HOST,
@@ -149,7 +163,7 @@ void session__note_host(struct session *s, pid_t pid, uint64_t first, uint64_t l
 			 .first = window_first(s, first),
 			 .last = window_last(s, last) };
 
-	if (!add(s, &g))
+	if (joins_last(s, pid, g.first, g.last) || !add(s, &g))
 		free(g.functions);
 }
 

@@ -3,6 +3,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,8 +33,22 @@ int host__check(struct record_opts *o)
 	if (!h->given)
 		h->mode = o->cpu ? MT_HOST_ALWAYS : MT_HOST_RANGES;
 	/* The newer tool has no rows of malloc. */
-	if ((o->vendor && o->newer) || !(o->events & EVENTS_ALLOC))
+	if (o->vendor && o->newer) {
+		if (h->exact) {
+			pr_err("--exact-ranges: --generation=now has no rows of malloc and free; "
+			       "leave one of them out");
+			return -EINVAL;
+		}
 		h->mode = MT_HOST_NONE;
+	}
+	if (!(o->events & EVENTS_ALLOC)) {
+		if (h->given && h->mode != MT_HOST_NONE && !h->exact) {
+			pr_err("--host-memory: malloc and free are events that --events does not "
+			       "name; add alloc,free to it");
+			return -EINVAL;
+		}
+		h->mode = MT_HOST_NONE;
+	}
 	if (h->exact && h->mode != MT_HOST_RANGES) {
 		pr_err("--exact-ranges: no range is waited for %s; leave one of them out",
 		       h->mode == MT_HOST_ALWAYS ? "when malloc and free are recorded all the time "
@@ -58,11 +73,16 @@ static void missed(struct session *s, pid_t pid, uint64_t from, uint64_t to)
 	session__note_host(s, pid, from, to);
 }
 
-static void tell_stop(struct session *s, const struct mt_host_note *n)
+static void tell_stop(struct session *s, struct host_proc *p, const struct mt_host_note *n)
 {
 	struct host_stats *st = &s->host->stats;
 
+	if (n->stop == MT_STOP_BUSY)
+		return;
 	st->refused++;
+	if (!p || p->refused)
+		return;
+	p->refused = true;
 	pr_warn("pid %u: --exact-ranges: not stopped for the attach: %s; the beginning of this "
 		"range is not recorded",
 		n->tgid,
@@ -79,6 +99,7 @@ static void let_go(struct session *s, const struct mt_host_note *n, uint64_t att
 {
 	struct host_stats *st = &s->host->stats;
 	int r = stop__release(s->host->stops_fd, n->tgid, n->time);
+	struct proc_stopped now;
 	uint64_t ns = clock__boot() - n->time;
 
 	if (r == -EBUSY) {
@@ -90,11 +111,18 @@ static void let_go(struct session *s, const struct mt_host_note *n, uint64_t att
 		pr_warn("pid %u: was stopped by --exact-ranges and cannot be continued: %s; kill "
 			"-CONT %u",
 			n->tgid, strerror(-r), n->tgid);
-	} else if (!r) { /* a second after the stop */
+	} else if (!r) { /* a second after the stop, or it has ended */
+		if (proc__stopped((pid_t)n->tgid, &now))
+			return;
 		st->late++;
 		missed(s, (pid_t)n->tgid, n->time, attached);
-		pr_warn("pid %u: continued by the watchdog before its allocator was probed",
-			n->tgid);
+		if (now.state == 'T')
+			pr_warn("pid %u: stopped by somebody else while --exact-ranges had stopped "
+				"it: it stays stopped (kill -CONT %u lets it go on)",
+				n->tgid, n->tgid);
+		else
+			pr_warn("pid %u: continued by the watchdog before its allocator was probed",
+				n->tgid);
 		return;
 	}
 	if (!ok || (r < 0 && r != -EBUSY))
@@ -104,15 +132,40 @@ static void let_go(struct session *s, const struct mt_host_note *n, uint64_t att
 	st->stopped_most_ns = MT_MAX(st->stopped_most_ns, ns);
 }
 
+/* Is this range open still? */
+static bool is_open(const struct host *h, const struct mt_host_note *n)
+{
+	struct mt_host_gate g;
+
+	return !bpf_map_lookup_elem(h->gates_fd, &n->tgid, &g) && g.since <= n->time;
+}
+
+static void close_unseen(struct session *s, struct host_proc *p, uint64_t end)
+{
+	if (p->unseen)
+		missed(s, p->pid, p->unseen, end);
+	p->unseen = 0;
+}
+
 static void on_opened(struct session *s, const struct mt_host_note *note)
 {
 	struct host *h = s->host;
 	struct host_proc *p = host_proc__get(h, (pid_t)note->tgid, note->start);
 	uint64_t heard = clock__boot(), now;
-	bool ok = p && (host_proc__attach_known(s, p) || host_proc__attach(s, p));
+	bool ok;
 
-	now = clock__boot();
 	h->stats.ranges++;
+	/* What is over is not attached to: its end, which comes next, tells how much is missing. */
+	if (p && note->stop != MT_STOP_SENT && (s->t_stop || !is_open(h, note))) {
+		h->stats.failed++;
+		if (note->stop != MT_STOP_NO)
+			tell_stop(s, p, note);
+		close_unseen(s, p, note->time);
+		p->unseen = note->time;
+		return;
+	}
+	ok = p && (host_proc__attach_known(s, p) || host_proc__attach(s, p));
+	now = clock__boot();
 	h->stats.failed += !ok;
 	pr_debug("pid %u: a range for the host's memory is open; heard of after %.3f ms, attached "
 		 "in %.3f ms",
@@ -121,7 +174,7 @@ static void on_opened(struct session *s, const struct mt_host_note *note)
 		let_go(s, note, now, ok);
 	} else {
 		if (note->stop != MT_STOP_NO)
-			tell_stop(s, note);
+			tell_stop(s, p, note);
 		missed(s, (pid_t)note->tgid, note->time, now);
 	}
 	if (ok) /* what it has mapped since it was looked through */
@@ -156,9 +209,12 @@ static void on_execed(struct session *s, const struct mt_host_note *n)
 		return;
 	p = host_proc__get(s->host, (pid_t)n->tgid, n->start);
 	/* The new program has mapped nothing yet, perhaps: what others have. */
-	for (file = 1; p && file <= MAX_FILES; file++)
-		if (host_proc__attach_file(s, p, file) == -EINVAL)
+	for (file = 1; p; file++) {
+		int err = host_proc__attach_file(s, p, file);
+
+		if (err == -EINVAL || err == -ENOSPC)
 			break;
+	}
 	if (p && p->attached.n)
 		missed(s, p->pid, n->time, clock__boot());
 }
@@ -167,6 +223,7 @@ static int on_note(void *ctx, void *data, size_t size)
 {
 	const struct mt_host_note *n = data;
 	struct session *s = ctx;
+	struct mt_host_gate gate;
 	struct host_proc *p;
 
 	if (size < sizeof(*n))
@@ -178,6 +235,10 @@ static int on_note(void *ctx, void *data, size_t size)
 	case MT_HOST_CLOSED:
 		p = host_proc__find(s->host, (pid_t)n->tgid);
 		if (p)
+			close_unseen(s, p, n->time);
+		/* Another thread may have opened the next one; of that one there is a notice, too.
+		 */
+		if (p && bpf_map_lookup_elem(s->host->gates_fd, &n->tgid, &gate))
 			host_proc__detach(s->host, p);
 		break;
 	case MT_HOST_FORKED:
@@ -188,7 +249,7 @@ static int on_note(void *ctx, void *data, size_t size)
 		break;
 	}
 	/* A process may open and close a range without end: the others have their turn, too. */
-	return clock__boot() >= s->host->until ? -EAGAIN : 0;
+	return !s->t_stop && clock__boot() >= s->host->until ? -EAGAIN : 0;
 }
 
 void host__read(struct session *s)
@@ -197,6 +258,17 @@ void host__read(struct session *s)
 		return;
 	s->host->until = clock__boot() + NOTES_NS;
 	(void)ring_buffer__consume(s->host->notes); /* what is left wakes again */
+}
+
+void host__read_last(struct session *s)
+{
+	size_t i;
+
+	if (!s->host)
+		return;
+	(void)ring_buffer__consume(s->host->notes);
+	for (i = 0; i < s->host->n_procs; i++)
+		close_unseen(s, &s->host->procs[i], s->t_stop);
 }
 
 int host__fd(const struct session *s)
@@ -213,8 +285,8 @@ int host__open(struct session *s)
 
 	s->cfg.host = s->opts.host.mode;
 	s->cfg.exact = s->opts.host.exact;
-	/* A signal to init is the right to signal anybody: CAP_KILL, kill(2). */
-	s->cfg.stop_uid = kill(1, 0) && errno == EPERM ? geteuid() : MT_UID_ANY;
+	/* Root may be without it, too. */
+	s->cfg.stop_uid = proc__capable(CAP_KILL) ? MT_UID_ANY : geteuid();
 	if (s->opts.host.mode == MT_HOST_NONE)
 		return 0;
 	h = calloc(1, sizeof(*h));
@@ -222,6 +294,7 @@ int host__open(struct session *s)
 		return -ENOMEM;
 	s->host = h;
 	h->stops_fd = progs__map(s->progs, "host_stops");
+	h->gates_fd = progs__map(s->progs, "host_gates");
 	h->lost_fd = progs__map(s->progs, "host_lost");
 	h->notes = ring_buffer__new(progs__map(s->progs, "host_notes"), on_note, s, NULL);
 	if (!h->notes)
@@ -306,19 +379,24 @@ void host__process(struct session *s, pid_t pid)
 	missed(s, pid, MT_MAX(s->t_attached, start * 10000000ULL), clock__boot());
 }
 
-void host__mapped(struct session *s, pid_t pid, const char *path)
+void host__mapped(struct session *s, pid_t pid, const char *path, uint64_t time)
 {
 	struct host_proc *p;
+	size_t before;
 
 	if (!s->host || s->t_stop)
 		return;
 	p = host_proc__find(s->host, pid);
 	if (!p)
 		return;
-	if (s->cfg.host == MT_HOST_ALWAYS && host__is_likely(path))
+	if (s->cfg.host == MT_HOST_ALWAYS && hostmem__is_likely(path)) {
+		before = p->attached.n;
 		(void)host_proc__attach(s, p);
-	else if (!p->todo)
+		if (p->attached.n > before)
+			missed(s, pid, time, clock__boot());
+	} else if (!p->todo) {
 		p->todo = clock__boot();
+	}
 }
 
 /* Files that are unlikely to have a malloc, a few at a time. */
@@ -367,10 +445,8 @@ void host__tick(struct session *s)
 /* cfg.stopped is set: programs stop nobody any more. */
 void host__let_go(struct session *s)
 {
-	uint32_t key;
-
-	while (s->host && !bpf_map_get_next_key(s->host->stops_fd, NULL, &key))
-		(void)stop__release(s->host->stops_fd, key, UINT64_MAX);
+	if (s->host)
+		stop__release_all(s->host->stops_fd, UINT64_MAX);
 }
 
 void host__stop(struct session *s)

@@ -23,10 +23,13 @@ int host__targets(struct session *s);
 int host__fd(const struct session *s);
 /* What it is ready for. */
 void host__read(struct session *s);
+/* What it was ready for when the recording has ended: told, not attached to. */
+void host__read_last(struct session *s);
 void host__tick(struct session *s);
 /* A process has been met, or has mapped something: what of it is an allocator? */
 void host__process(struct session *s, pid_t pid);
-void host__mapped(struct session *s, pid_t pid, const char *path);
+/* time: of the mapping, boot. */
+void host__mapped(struct session *s, pid_t pid, const char *path, uint64_t time);
 /* The recording has ended: what is stopped goes on. */
 void host__let_go(struct session *s);
 /* And everything is detached. */

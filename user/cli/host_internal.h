@@ -9,9 +9,10 @@
 #include "cli/watchdog.h"
 
 #define MAX_FILES 16 /* allocators in one process */
-#define MAX_CLOSING 32 /* threads that detach */
+#define MAX_CLOSING 8 /* threads that detach, each by some of its own */
 #define MAX_LOOKED (1u << 18) /* files that are remembered */
 #define LOOK_NS 5000000ULL /* for looking at files, each tick */
+#define FIRST_LOOK_NS 200000000ULL /* where nothing likely has a malloc */
 #define NOTES_NS 50000000ULL /* for ranges that open, in one go */
 
 /* A process of which something is attached, or is to be. */
@@ -23,6 +24,8 @@ struct host_proc {
 		int no[MAX_FILES];
 		size_t n;
 	} known, attached; /* allocators that it has mapped, and those that are probed */
+	uint64_t unseen; /* since when a range is open of which nothing is recorded, 0: none */
+	bool refused; /* it was told that it is not stopped */
 	uint64_t todo; /* not all that it has mapped is looked at, since then; 0: all is */
 };
 
@@ -37,7 +40,7 @@ struct closing {
 struct host {
 	struct ring_buffer *notes;
 	struct watchdog *watchdog;
-	int stops_fd, lost_fd;
+	int stops_fd, gates_fd, lost_fd;
 	struct host_proc *procs;
 	size_t n_procs;
 	struct hmap looked; /* files that are none: (inode and device, path) */
@@ -62,8 +65,6 @@ bool host_proc__attach_known(struct session *s, struct host_proc *p);
 int host_proc__attach_file(struct session *s, struct host_proc *p, int file);
 /* Which likely files are allocators; nothing is attached. */
 void host_proc__look(struct session *s, struct host_proc *p);
-/* Can this file, by its name, be one? */
-bool host__is_likely(const char *path);
 /* Files that are unlikely to be one, a few of them, also attached to. 1: not all yet. */
 int host_proc__look_on(struct session *s, struct host_proc *p, bool attach);
 

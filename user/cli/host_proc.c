@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* One process: which of the files that it has mapped are allocators, and their probes in it. */
 #include <errno.h>
-#include <fnmatch.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -129,6 +128,7 @@ struct look {
 	bool attach; /* what is found */
 	int err; /* of an attach */
 	uint64_t last_ino, until;
+	uint32_t last_major, last_minor;
 	bool any; /* a file was looked at: the next one when there is time */
 	char exe[PATH_MAX], *preload; /* its program; LD_PRELOAD, or NULL */
 };
@@ -139,10 +139,27 @@ static struct hkey file_key(const struct mapping *m)
 			      hash__bytes(m->path, strlen(m->path), 0) };
 }
 
+/* What could not be looked at: for this process the next time is no better. */
+static struct hkey failed_key(const struct look *l, const struct mapping *m)
+{
+	struct hkey k = file_key(m);
+
+	k.a ^= ((uint64_t)l->p->pid << 32 | l->p->start) * 0x9e3779b97f4a7c15ULL;
+	return k;
+}
+
 static bool is_looked(const struct look *l, const struct mapping *m)
 {
+	const struct hmap *looked = &l->s->host->looked;
+
 	/* More is no allocator of a real program. */
-	return hmap__get(&l->s->host->looked, file_key(m)) || l->p->known.n == MAX_FILES;
+	return l->p->known.n == MAX_FILES || hmap__get(looked, file_key(m)) ||
+	       hmap__get(looked, failed_key(l, m));
+}
+
+static bool is_passing(int err)
+{
+	return err == -ESRCH || err == -EMFILE || err == -ENFILE || err == -ENOMEM;
 }
 
 static void look_at(struct look *l, const struct mapping *m)
@@ -152,19 +169,19 @@ static void look_at(struct look *l, const struct mapping *m)
 
 	if (is_looked(l, m))
 		return;
-	l->any = true;
 	if (h->looked.n >= MAX_LOOKED)
 		hmap__free(&h->looked);
 	fd = mapping__open(l->p->pid, m);
-	if (fd < 0) {
-		/* While it lives, the next time is no better. */
-		if (fd != -ESRCH && fd != -ENOENT)
-			hmap__put(&h->looked, file_key(m), NULL);
-		return;
-	}
-	file = prober__host_file(l->s->prober, fd, m->path);
-	if (file <= 0 && file != -ENOMEM)
+	file = fd < 0 ? fd : prober__host_file(l->s->prober, fd, m->path);
+	/* What is known already costs no time. */
+	if (file <= 0 || !files__has(&l->p->known, file))
+		l->any = true;
+	if (!file)
 		hmap__put(&h->looked, file_key(m), NULL);
+	else if (file < 0 && !is_passing(file))
+		hmap__put(&h->looked, failed_key(l, m), NULL);
+	if (fd < 0)
+		return;
 	if (file < 0)
 		pr_debug("%s: not looked at: %s", m->path, elf__why(file));
 	if (file <= 0)
@@ -185,36 +202,31 @@ out:
 	close(fd);
 }
 
-/*
- * What takes the place of malloc is the program, preloaded, or has a known name; all others, some
- * hundred files that have to be read, are looked at when there is time.
- */
-bool host__is_likely(const char *path)
-{
-	static const char *const names[] = { "libc.so*",    "libc-[0-9]*",  "libc.musl*",
-					     "ld-musl*",    "libjemalloc*", "libtcmalloc*",
-					     "libmimalloc*" };
-	size_t i;
-
-	for (i = 0; i < MT_ARRAY_SIZE(names); i++)
-		if (!fnmatch(names[i], path_base(path), 0))
-			return true;
-	return false;
-}
-
+/* All but these, some hundred files that have to be read, are looked at when there is time. */
 static bool is_likely(const struct look *l, const char *path)
 {
-	return host__is_likely(path) || !strcmp(path, l->exe) ||
+	return hostmem__is_likely(path) || !strcmp(path, l->exe) ||
 	       (l->preload && strstr(l->preload, path_base(path)));
+}
+
+/* Segments of a file stand next to each other. */
+static bool is_last(struct look *l, const struct mapping *m)
+{
+	bool same = m->ino == l->last_ino && m->dev_major == l->last_major &&
+		    m->dev_minor == l->last_minor;
+
+	l->last_ino = m->ino;
+	l->last_major = m->dev_major;
+	l->last_minor = m->dev_minor;
+	return same;
 }
 
 static int on_likely(void *ctx, const struct mapping *m)
 {
 	struct look *l = ctx;
 
-	if (m->ino != l->last_ino && is_likely(l, m->path))
+	if (!is_last(l, m) && is_likely(l, m->path))
 		look_at(l, m);
-	l->last_ino = m->ino;
 	return 0;
 }
 
@@ -222,13 +234,12 @@ static int on_any(void *ctx, const struct mapping *m)
 {
 	struct look *l = ctx;
 
-	if (m->ino != l->last_ino && !is_looked(l, m)) {
+	if (!is_last(l, m) && !is_looked(l, m)) {
 		/* Each time one at least: to come to it in thousands of mappings takes long. */
 		if (l->any && clock__boot() >= l->until)
 			return 1;
 		look_at(l, m);
 	}
-	l->last_ino = m->ino;
 	return 0;
 }
 
@@ -261,12 +272,16 @@ static int look_all(struct session *s, struct host_proc *p, bool attach, uint64_
 bool host_proc__attach(struct session *s, struct host_proc *p)
 {
 	int attach_err, err = look_likely(s, p, true, &attach_err);
+	uint32_t now;
 
 	p->todo = clock__boot();
 	if (!err && !p->attached.n && !attach_err) {
-		err = look_all(s, p, true, UINT64_MAX / 2);
-		p->todo = 0;
+		err = look_all(s, p, true, FIRST_LOOK_NS);
+		if (!err)
+			p->todo = 0;
 	}
+	if (proc__start(p->pid, &now) || now != p->start)
+		return false; /* it has ended */
 	if (err && err != -ESRCH)
 		pr_warn("pid %d: its mappings cannot be read: %s; malloc and free are not recorded",
 			(int)p->pid, strerror(-err));

@@ -13,7 +13,7 @@ void host__print(struct session *s, FILE *f)
 	host__stats(s, &st);
 	if (st.missed)
 		fprintf(f,
-			"  HOST: the first %.0f us (at most %.0f us) of %" PRIu64
+			"  HOST: the first %.0f us on average (at most %.0f us) of %" PRIu64
 			" %s are not recorded%s\n",
 			(double)st.missed_ns / 1e3 / (double)st.missed, (double)st.most_ns / 1e3,
 			st.missed,
@@ -26,15 +26,16 @@ void host__print(struct session *s, FILE *f)
 		fprintf(f,
 			"  HOST: %" PRIu64
 			" ranges are recorded from their beginning; the process was stopped for "
-			"%.0f us, at most %.0f us\n",
+			"%.0f us on average, at most %.0f us\n",
 			st.stopped, (double)st.stopped_ns / 1e3 / (double)st.stopped,
 			(double)st.stopped_most_ns / 1e3);
 	if (st.late)
 		fprintf(f, "  HOST: processes that the watchdog continued: %" PRIu64 "\n", st.late);
 	if (st.refused)
 		fprintf(f,
-			"  HOST: processes that were not stopped, in a debugger's hands or stopped "
-			"by another: %" PRIu64 "\n",
+			"  HOST: ranges for which the process was not stopped, for a debugger has "
+			"it, "
+			"another stops it or it is another user's: %" PRIu64 "\n",
 			st.refused);
 	if (st.left)
 		fprintf(f,

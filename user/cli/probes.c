@@ -28,6 +28,8 @@ static void help(FILE *f)
 	      "  -T, --try       attach each for a moment: attached or failed, and why\n"
 	      "  -J, --json      machine-readable\n"
 	      "  -A, --missing   also list probes that a library has no function for\n"
+	      "      --host      also those of malloc and its family, which are set while a\n"
+	      "                  range for the host's memory is open; FILE may be any allocator\n"
 	      "  -h, --help      this text\n"
 	      "\n"
 	      "Cost: emulated = one trap a call, stepped = two. man memtap-probes\n",
@@ -35,18 +37,16 @@ static void help(FILE *f)
 }
 
 static const struct option longs[] = {
-	{ "pid", required_argument, NULL, 'p' },
-	{ "derive", no_argument, NULL, 'D' },
-	{ "json", no_argument, NULL, 'J' },
-	{ "try", no_argument, NULL, 'T' },
-	{ "missing", no_argument, NULL, 'A' },
-	{ "help", no_argument, NULL, 'h' },
-	{ 0 },
+	{ "pid", required_argument, NULL, 'p' }, { "derive", no_argument, NULL, 'D' },
+	{ "json", no_argument, NULL, 'J' },	 { "try", no_argument, NULL, 'T' },
+	{ "missing", no_argument, NULL, 'A' },	 { "host", no_argument, NULL, 'H' },
+	{ "help", no_argument, NULL, 'h' },	 { 0 },
 };
 
 struct look {
 	struct prober *prober;
 	pid_t pid;
+	bool host;
 };
 
 static int add(struct look *l, int fd, const char *path)
@@ -58,6 +58,18 @@ static int add(struct look *l, int fd, const char *path)
 	return r < 0 ? r : 0;
 }
 
+static int on_allocator(void *ctx, const struct mapping *m)
+{
+	struct look *l = ctx;
+	int fd = hostmem__is_likely(m->path) ? mapping__open(l->pid, m) : -ENOENT;
+
+	if (fd < 0)
+		return 0;
+	(void)prober__host_file(l->prober, fd, m->path);
+	close(fd);
+	return 0;
+}
+
 /* The same files that `record` finds. */
 static int look_at_pid(struct look *l)
 {
@@ -67,6 +79,8 @@ static int look_at_pid(struct look *l)
 
 	if (!err)
 		err = scan__process(&c);
+	if (!err && l->host)
+		err = proc__each_mapping(l->pid, on_allocator, l);
 	scan__free(&c);
 	if (err < 0) {
 		pr_err("pid %d: %s", (int)l->pid,
@@ -96,6 +110,10 @@ static int look_at_file(struct look *l, const char *path)
 	if (fd < 0) {
 		pr_err("%s: %s", path, strerror(errno));
 		return -errno;
+	}
+	if (l->host && prober__host_file(l->prober, fd, path) > 0) {
+		close(fd);
+		return 0;
 	}
 	if (!catalogue__wants(base ? base + 1 : path) || path__is_stub(path)) {
 		pr_err("%s: %s", path,
@@ -215,6 +233,9 @@ int cmd_probes(int argc, char **argv)
 			break;
 		case 'A':
 			missing = true;
+			break;
+		case 'H':
+			l.host = true;
 			break;
 		case 'h':
 			help(stdout);

@@ -433,6 +433,7 @@ static void finish(struct session *s)
 	session__deliver(s, true);
 	if (!s->early)
 		session__read_maps(s);
+	host__read_last(s);
 	session__losses(s);
 	model__stop(s->model, s->t_stop);
 	out__flush(s->out);

@@ -45,6 +45,9 @@ int stop__release(int stops_fd, uint32_t tgid, uint64_t upto)
 		return 0;
 	/* All that takes time comes before: who is killed behind the next line lets nobody go. */
 	fd = proc__to_continue((pid_t)tgid, st.start);
+	/* No descriptor or memory just now: the entry stays for whoever has one, the watchdog. */
+	if (fd < 0 && fd != -ESRCH && fd != -ENOENT && fd != -EBUSY)
+		return fd;
 	if (bpf_map_delete_elem(stops_fd, &tgid)) {
 		if (fd >= 0)
 			close(fd);
@@ -54,19 +57,22 @@ int stop__release(int stops_fd, uint32_t tgid, uint64_t upto)
 	return err ? err : 1;
 }
 
-static void look(int stops_fd, uint64_t older)
+void stop__release_all(int stops_fd, uint64_t upto)
 {
-	uint32_t key, *prev = NULL;
+	uint32_t key, last, *prev = NULL;
 	struct mt_host_stop st;
 
 	while (!bpf_map_get_next_key(stops_fd, prev, &key)) {
-		/* What is deleted meanwhile begins from the start: nothing is left out for long. */
-		if (!bpf_map_lookup_elem(stops_fd, &key, &st) && st.time <= older) {
-			(void)stop__release(stops_fd, key, older);
-			prev = NULL;
-			continue;
+		if (!bpf_map_lookup_elem(stops_fd, &key, &st) && st.time <= upto) {
+			(void)stop__release(stops_fd, key, upto);
+			/* Behind what is gone it begins from the start: nothing is left out. */
+			if (bpf_map_lookup_elem(stops_fd, &key, &st)) {
+				prev = NULL;
+				continue;
+			}
 		}
-		prev = &key;
+		last = key;
+		prev = &last;
 	}
 }
 
@@ -95,13 +101,13 @@ static void watch(int stops_fd, int cfg_fd, int fd)
 		else if (poll(&p, 1, LOOK_MS) > 0) {
 			n = read(fd, &c, 1);
 			if (n > 0) { /* the end of a recording */
-				look(stops_fd, UINT64_MAX);
+				stop__release_all(stops_fd, UINT64_MAX);
 				return;
 			}
 			dead = clock__boot();
 			silence(cfg_fd);
 		}
-		look(stops_fd, dead ? UINT64_MAX : clock__boot() - LIMIT_NS);
+		stop__release_all(stops_fd, dead ? UINT64_MAX : clock__boot() - LIMIT_NS);
 	}
 }
 

@@ -21,8 +21,10 @@ void watchdog__end(struct watchdog *w);
 /*
  * Let a process go on that the programs have stopped by then (boot time), whoever comes first. 1:
  * done; 0: somebody else did, or it was not stopped; -EBUSY: another has stopped it too, so it
- * stays; -errno.
+ * stays; -EMFILE and the like: not now, the entry is there still; -errno.
  */
 int stop__release(int stops_fd, uint32_t tgid, uint64_t upto);
+/* The same for all. */
+void stop__release_all(int stops_fd, uint64_t upto);
 
 #endif

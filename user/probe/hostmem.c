@@ -255,16 +255,45 @@ static int plan_file(struct prober *pr, struct host_file *h, struct elf_image *i
 		pr->n_sites = first_site;
 		b.n = 0;
 	}
+	/* Targets may bring any number of C libraries: those of the NPU have their sites. */
+	if (pr->n_host_sites + pr->n_sites - first_site > MT_MAX_SITES / 2) {
+		pr_warn("%s: its allocator is not probed, those of other files have all sites that "
+			"are for them",
+			path);
+		pr->n_sites = first_site;
+		b.n = 0;
+	}
+	pr->n_host_sites += pr->n_sites - first_site;
 	hmap__free(&b.offsets);
 	h->reqs = b.reqs;
 	h->n = b.n;
-	h->fd = b.n ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : -1;
-	if (h->fd < 0)
+	if (!b.n)
 		return 0;
-	sites__on(pr, first_site);
-	warm(pr, h);
+	h->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (h->fd < 0)
+		return -errno;
+	if (!pr->opts.dry_run) {
+		sites__on(pr, first_site);
+		warm(pr, h);
+	}
 	return 1;
 }
+
+bool hostmem__is_likely(const char *path)
+{
+	static const char *const names[] = { "libc.so*",    "libc-[0-9]*",  "libc.musl*",
+					     "ld-musl*",    "libjemalloc*", "libtcmalloc*",
+					     "libmimalloc*" };
+	const char *slash = strrchr(path, '/');
+	size_t i;
+
+	for (i = 0; i < MT_ARRAY_SIZE(names); i++)
+		if (!fnmatch(names[i], slash ? slash + 1 : path, 0))
+			return true;
+	return false;
+}
+
+#define NOT_ONE (-1000) /* beside -errno */
 
 int prober__host_file(struct prober *pr, int fd, const char *path)
 {
@@ -273,7 +302,7 @@ int prober__host_file(struct prober *pr, int fd, const char *path)
 	struct host_file *h;
 	struct stat st;
 	size_t i;
-	int err;
+	int err, r;
 
 	/* What is probed for its own calls is known by its file: it would be taken for done. */
 	if (catalogue__wants(slash ? slash + 1 : path))
@@ -295,12 +324,19 @@ int prober__host_file(struct prober *pr, int fd, const char *path)
 		.dev = st.st_dev, .ino = st.st_ino, .ctime = st.st_ctim, .fd = -1
 	};
 	err = elf_image__open_fd(fd, path, &img);
-	if (err)
-		return err == -ENOEXEC ? 0 : err;
-	if (has_malloc(img))
-		err = plan_file(pr, h, img, fd, &st, path);
-	elf_image__close(img);
-	return err < 0 ? err : h->fd >= 0 ? (int)pr->n_host_files : 0;
+	if (!err) {
+		r = has_malloc(img) ? plan_file(pr, h, img, fd, &st, path) : NOT_ONE;
+		elf_image__close(img);
+	} else {
+		r = err == -ENOEXEC ? NOT_ONE : err;
+	}
+	/* Kept are allocators only: of all files in all processes there is no end. */
+	if (r < 0) {
+		free(h->reqs);
+		pr->n_host_files--;
+		return r == NOT_ONE ? 0 : r;
+	}
+	return r ? (int)pr->n_host_files : 0;
 }
 
 int prober__host_attach(struct prober *pr, int file, pid_t pid, struct attach **a)

@@ -489,6 +489,11 @@ size_t prober__ops(const struct prober *pr);
  */
 int prober__host_file(struct prober *pr, int fd, const char *path);
 /*
+ * Can this file, by its name, be one? What takes the place of malloc is the program, preloaded, or
+ * has a known name.
+ */
+bool hostmem__is_likely(const char *path);
+/*
  * Its probes, in one process; *a is made when it is NULL, and is the caller's: attach__free. 0, or
  * -errno when none of them could be attached.
  */

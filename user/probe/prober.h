@@ -31,6 +31,7 @@ struct prober {
 	unsigned int n_torches;
 	struct host_file *host_files; /* hostmem.c */
 	size_t n_host_files;
+	unsigned int n_host_sites;
 };
 
 enum batch_what {

@@ -142,6 +142,15 @@ uint32_t proc__nspid(pid_t pid)
 	return v ? v : (uint32_t)pid;
 }
 
+bool proc__capable(unsigned int cap)
+{
+	char *line = status_line(getpid(), "CapEff");
+	uint64_t eff = line ? strtoull(line, NULL, 16) : 0;
+
+	free(line);
+	return eff >> cap & 1;
+}
+
 char *proc__env(pid_t pid, const char *name)
 {
 	size_t n = strlen(name);

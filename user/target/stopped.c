@@ -62,11 +62,12 @@ int proc__to_continue(pid_t pid, uint32_t start)
 	/* The number may be another process's by now; from here on it is this one's. */
 	if (fd < 0)
 		return -errno;
-	if (proc__start(pid, &now) || now != start)
+	err = proc__start(pid, &now);
+	if (!err && now != start)
 		err = -ESRCH;
-	else if (!proc__stopped(pid, &st) && st.state == 'T' && st.again)
+	if (!err && !proc__stopped(pid, &st) && st.state == 'T' && st.again)
 		err = -EBUSY;
-	else
+	if (!err)
 		return fd;
 	close(fd);
 	return err;

@@ -32,6 +32,8 @@ pid_t proc__leader(pid_t tid);
 bool proc__has_program(pid_t pid);
 /* Innermost number of NSpid; pid itself where the line is missing. */
 uint32_t proc__nspid(pid_t pid);
+/* Has memtap itself this capability (a number of linux/capability.h), effectively? */
+bool proc__capable(unsigned int cap);
 /* Value of a variable of the process's initial environment, malloced; NULL if unset. */
 char *proc__env(pid_t pid, const char *name);
 
