@@ -484,6 +484,7 @@ int atb_mki(struct pt_regs *ctx)
 	struct mt_guard_key k = { .class = MT_GUARD_ATB_LAUNCH };
 	struct mt_guard launch = {}, *g;
 	struct probe p;
+	long err;
 
 	if (!probe__start(&p, ctx))
 		return 0;
@@ -499,8 +500,15 @@ int atb_mki(struct pt_regs *ctx)
 		launch.segment = p.site->off[2];
 		launch.fn = p.site->off[3];
 	}
-	if (bpf_map_update_elem(&guards, &k, &launch, BPF_NOEXIST)) {
+	err = bpf_map_update_elem(&guards, &k, &launch, BPF_NOEXIST);
+	if (err == -17) { /* EEXIST: inside of one that has a row */
 		stat_inc(&p, nested);
+		return 0;
+	}
+	if (err) {
+		stat_inc(&p, entry);
+		stat_inc(&p, seen);
+		probe__lose(&p, MT_LOSS_INFLIGHT, -1);
 		return 0;
 	}
 	kernel__emit(&p, g, launch.size, MT_ATB_KERNEL_START, 0);

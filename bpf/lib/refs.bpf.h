@@ -201,6 +201,7 @@ __noinline int py_walk_it(void)
 	tgid = w->h.tgid;
 	limit = w->s.n;
 	w->s.n = 0;
+	w->s.why = MT_PY_NO_INTERPRETER;
 	o = bpf_map_lookup_elem(&py_procs, &tgid);
 	if (!o)
 		return 0;
@@ -208,6 +209,7 @@ __noinline int py_walk_it(void)
 	if (!p)
 		return 0;
 	p->o = *o;
+	o = &p->o;
 	p->max = limit;
 #endif
 	py_walk((void *)0, o, py_thread_pointer(t), py_thread_number(t), limit, &w->s, &w->memo);

@@ -22,6 +22,7 @@
 #include "target/target.h"
 
 #define MAX_FILES 16 /* of those that may hold an interpreter */
+#define MAX_TRIED 64 /* files with Python in their names: a target may map any number */
 /* The target runs on while it is looked at: a frame may have gone when it is read. */
 #define TRIES 20
 #define PAUSE_NS 2000000
@@ -40,7 +41,8 @@ struct lookup {
 	char exe[PATH_MAX];
 	uint64_t exe_ino;
 	struct candidate *c;
-	size_t n;
+	size_t n, tried;
+	uint64_t last; /* of those, by its number */
 	int trouble; /* first -errno of a file that could not be looked into */
 	char trouble_path[PATH_MAX];
 };
@@ -100,7 +102,7 @@ static int look_file(void *ctx, const struct mapping *m)
 	struct lookup *l = ctx;
 	struct candidate *c = &l->c[l->n];
 	int rank = rank_of(l, m), fd, err;
-	uint64_t runtime;
+	uint64_t runtime, id = m->ino ^ (uint64_t)m->dev_major << 52 ^ (uint64_t)m->dev_minor << 44;
 	size_t i;
 
 	if (rank < 0)
@@ -111,6 +113,11 @@ static int look_file(void *ctx, const struct mapping *m)
 	for (i = 0; i < l->n; i++)
 		if (strcmp(l->c[i].path, m->path) == 0)
 			return 0;
+	/* Segments of a file stand next to each other. */
+	if (id == l->last || l->tried == MAX_TRIED)
+		return 0;
+	l->last = id;
+	l->tried++;
 	fd = mapping__open(l->py->proc.pid, m);
 	err = fd < 0 ? fd : elf_image__open_fd(fd, m->path, &c->img);
 	if (fd >= 0)
