@@ -8,6 +8,9 @@
  *   host-target hold | stay              opens a range when it gets a line, closes it at another, and ends
  *                                        then, or at a third
  *   host-target nested                   ranges inside of one another, in two threads, with other texts
+ *   host-target together ROUNDS 0 0      two threads open ranges at once; the second's is long, of 10 calls
+ *   host-target short RANGES 0 0         ranges one after the other, in which nothing happens
+ *   host-target user                     becomes another user's, opens a range and closes it
  *   host-target across                   (host-own.so) a call returns long after its range has closed
  *   host-target late LIBRARY FOLDER NUMBER   the malloc of a library that is mapped behind so many files
  *
@@ -210,6 +213,49 @@ static void nested(void)
 	keep = malloc(OUTSIDE + 3);
 }
 
+static pthread_barrier_t round_;
+static int n_rounds;
+
+static void *one_of_two(void *arg)
+{
+	int r, i, is_long = arg != NULL;
+	uint64_t id;
+
+	for (r = 0; r < n_rounds; r++) {
+		pthread_barrier_wait(&round_);
+		id = range_start(TEXT, NULL);
+		for (i = 0; is_long && i < 10; i++) {
+			keep = malloc((size_t)(INSIDE + r * 10 + i));
+			free(keep);
+			usleep(5000);
+		}
+		range_end(id);
+		usleep(is_long ? 30000 : 0);
+	}
+	return NULL;
+}
+
+static void together(int rounds)
+{
+	pthread_t t;
+
+	n_rounds = rounds;
+	pthread_barrier_init(&round_, NULL, 2);
+	pthread_create(&t, NULL, one_of_two, &round_);
+	one_of_two(NULL);
+	pthread_join(t, NULL);
+}
+
+static void short_ranges(int n)
+{
+	while (n--) {
+		uint64_t id = range_start(TEXT, NULL);
+
+		usleep(2000);
+		range_end(id);
+	}
+}
+
 /* host-own.so calls it out of malloc(ACROSS). */
 #define ACROSS 424242
 static uint64_t open_range;
@@ -330,7 +376,15 @@ int main(int argc, char **argv)
 		hold(0);
 	else if (!strcmp(argv[1], "stay"))
 		hold(1);
-	else if (!strcmp(argv[1], "across"))
+	else if (!strcmp(argv[1], "together") && argc == 5)
+		together(atoi(argv[2]));
+	else if (!strcmp(argv[1], "short") && argc == 5)
+		short_ranges(atoi(argv[2]));
+	else if (!strcmp(argv[1], "user")) {
+		if (setuid(65534))
+			_exit(9);
+		range_end(range_start(TEXT, NULL));
+	} else if (!strcmp(argv[1], "across"))
 		across();
 	else if (!strcmp(argv[1], "late") && argc == 5)
 		late(argv[2], argv[3], atoi(argv[4]));
