@@ -6,7 +6,7 @@ import subprocess
 
 import truth as T
 from basic import BasicTest
-from harness import LONG, Process, memtap, sim
+from harness import alone, LONG, Process, memtap, sim
 
 
 class Namespaces(BasicTest):
@@ -116,6 +116,7 @@ class Namespaces(BasicTest):
         self.stop(job)
         self.agree(result, job, from_start=False)
 
+    @alone  # breakpoints of others would pass for ours
     def test_changed_in_an_overlay(self):
         """
         chmod copies a file up: who maps it already keeps the one below, which is not to be reached
@@ -126,6 +127,7 @@ class Namespaces(BasicTest):
         self.agree(result, new, from_start=False, rc=3)
         self.told(result, old.pid)
 
+    @alone  # breakpoints of others would pass for ours
     def test_changed_in_an_overlay_while_it_is_traced(self):
         """The other way round: the new process has the new file, and the probes are in the old one."""
         root = self.overlay()
