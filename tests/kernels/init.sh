@@ -116,7 +116,8 @@ run python PYTHONPATH=/sim/python -- --load --threads 2 --devices 2 --steps 8
 options=--call-stack=c
 run stacked -- --threads 2 --steps 8
 options=
-run middle -- --layout a --threads 2 --devices 2 --rate 400 --seconds 60
+# It is ended from outside; a slow machine needs a minute for the attach.
+run middle -- --layout a --threads 2 --devices 2 --rate 400 --seconds 600
 # Without what newer kernels have; where there is nothing of it, as the kernel is.
 off=MEMTAP_DISABLE=session,multi,cookie,sleepable
 grep -q '"attach cookies":.*"yes"' $out/check.json || off=MEMTAP_DISABLE=
