@@ -329,8 +329,7 @@ def test_host(b):
     out, _ = run(b, 'host', 'host', {}, BOTH + ('--exact-ranges',))
     ours = golden.rows_of(golden.one_of(os.path.join(out, 'dump', '*_dump_*')))
     theirs = golden.rows_of(golden.vendor_file('host', '*_dump_*', b.folder))
-    # Operators of V-seed's mode, which the option does not ask for.
-    host = ('MALLOC/HOST', 'FREE/HOST', 'OP_LAUNCH/ATEN_START', 'OP_LAUNCH/ATEN_END')
+    host = ('MALLOC/HOST', 'FREE/HOST')
     differs = golden.compare(ours, theirs, ('allocation_id',), host)
     differs.update(golden.compare_traces('host', readers.traces_of(out), b.folder, False, ('memory',)))
     assert not differs, '; '.join(f'{k}: {v[:300]}' for k, v in differs.items())
