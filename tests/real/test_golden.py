@@ -180,20 +180,21 @@ def python_frames(cell):
 FRAME = re.compile(r'(?P<file>\S*)\((?P<symbol>[^()]*)\+0x(?P<off>[0-9a-f]+)\) \[0x(?P<addr>[0-9a-f]+)\]$')
 
 
-def add_c_frames(rows):
-    """To rows of PTA, who called what reports to the tool, and on in torch_npu: as addresses in its file.
+def add_c_frames(rows, n):
+    """To rows of PTA n callers in torch_npu, as addresses in its file.
 
-    The vendor's tool names the function that has called it; ours stands in that one. What is further out has its
-    dispatch mode in it."""
+    The vendor's tool is called at another place of the allocator than ours stands at: who calls that one is the same.
+    Functions with a symbol may be another library's of the same name, by the order in which they were loaded; further
+    out the vendor's dispatch mode comes in between."""
     frames = {id(r): [m for m in map(FRAME.match, r['call_c'].splitlines()) if m and m['file'].endswith('/libtorch_npu.so')]
               for r in rows if r['type'] == 'PTA' and r['event'] in ('MALLOC', 'FREE')}
     bases = {int(m['addr'], 16) - int(m['off'], 16) for v in frames.values() for m in v if not m['symbol']}
     assert len(bases) == 1, bases
     for r in rows:
         if id(r) in frames:
-            callers = frames[id(r)][1:4]
-            assert callers, r
-            r['attr']['c'] = tuple(int(m['addr'], 16) - min(bases) for m in callers)
+            callers = [int(m['addr'], 16) - min(bases) for m in frames[id(r)] if not m['symbol']][2:2 + n]
+            assert len(callers) == n, r
+            r['attr']['c'] = tuple(callers)
 
 
 def of_child(events):
@@ -235,7 +236,7 @@ def edited(case, rows):
             r['attr']['python'] = python_frames(re.sub(r'(/programs/\w+\.py)\((\d+)\)',
                                                        lambda m: f'{m[1]}({int(m[2]) - 1})', r['call_py']))
     if 'stacks' in case:
-        add_c_frames(rows)
+        add_c_frames(rows, 1 if case == 'train_stacks' else 2)  # of 6 frames, and of 20
     return rows
 
 
