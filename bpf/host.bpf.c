@@ -36,19 +36,11 @@ static __always_inline int host__inside(struct probe *p, __u64 since)
 /* As guard__only. */
 static __always_inline int host__outermost(struct probe *p, __u64 since)
 {
-	struct mt_guard_key k = { .tid = p->ktid, .class = MT_GUARD_HOST };
-	struct mt_guard fresh = { .sp = p->sp, .pair = p->site->pair, .size = since };
-
 	if (host__inside(p, since)) {
 		stat_inc(p, nested);
 		return 0;
 	}
-	if (!bpf_map_update_elem(&guards, &k, &fresh, BPF_ANY))
-		return 1;
-	stat_inc(p, entry);
-	stat_inc(p, seen);
-	probe__lose(p, MT_LOSS_INFLIGHT, -1);
-	return 0;
+	return guard__put(p, MT_GUARD_HOST, since) > 0;
 }
 
 static __always_inline void host__emit(struct probe *p, __u64 time, struct mt_inflight *f, int bad,

@@ -44,6 +44,20 @@ static __always_inline int inflight__take(struct probe *p, struct mt_inflight *o
 	return 1;
 }
 
+/* Ours is the open call of the class. 1; -1 = no room, and the loss is counted. */
+static __always_inline int guard__put(struct probe *p, __u32 class, __u64 size)
+{
+	struct mt_guard_key k = { .tid = p->ktid, .class = class };
+	struct mt_guard fresh = { .sp = p->sp, .pair = p->site->pair, .size = size };
+
+	if (!bpf_map_update_elem(&guards, &k, &fresh, BPF_ANY))
+		return 1;
+	stat_inc(p, entry);
+	stat_inc(p, seen);
+	probe__lose(p, MT_LOSS_INFLIGHT, -1);
+	return -1;
+}
+
 /*
  * Outermost call of a class on this thread. The stack grows down: an open call
  * whose entry lies above ours encloses us; one below or at our place cannot
@@ -54,17 +68,11 @@ static __always_inline int inflight__take(struct probe *p, struct mt_inflight *o
 static __always_inline int guard__enter(struct probe *p, __u32 class)
 {
 	struct mt_guard_key k = { .tid = p->ktid, .class = class };
-	struct mt_guard fresh = { .sp = p->sp, .pair = p->site->pair };
 	struct mt_guard *g = bpf_map_lookup_elem(&guards, &k);
 
 	if (g && (g->sp > p->sp || (g->sp == p->sp && g->pair != p->site->pair)))
 		return 0;
-	if (!bpf_map_update_elem(&guards, &k, &fresh, BPF_ANY))
-		return 1;
-	stat_inc(p, entry);
-	stat_inc(p, seen);
-	probe__lose(p, MT_LOSS_INFLIGHT, -1);
-	return -1;
+	return guard__put(p, class, 0);
 }
 
 /* 1 = the outermost call, go on. An enclosed one is counted and is no event. */

@@ -100,17 +100,23 @@ static const struct probe_def cxx_defs[] = {
 	DELETE("_ZdaPvmSt11align_val_t"),
 };
 
+static bool is_named(const char *path, const char *const *names, size_t n)
+{
+	const char *slash = strrchr(path, '/');
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (!fnmatch(names[i], slash ? slash + 1 : path, 0))
+			return true;
+	return false;
+}
+
 static bool is_libc(const char *path)
 {
 	static const char *const names[] = { "libc.so*", "libc-[0-9]*.so", "libc.musl-*",
 					     "ld-musl-*" };
-	const char *slash = strrchr(path, '/');
-	size_t i;
 
-	for (i = 0; i < MT_ARRAY_SIZE(names); i++)
-		if (!fnmatch(names[i], slash ? slash + 1 : path, 0))
-			return true;
-	return false;
+	return is_named(path, names, MT_ARRAY_SIZE(names));
 }
 
 /* By its exported symbols alone, without a table of them: most files only use it. */
@@ -284,13 +290,8 @@ bool hostmem__is_likely(const char *path)
 	static const char *const names[] = { "libc.so*",    "libc-[0-9]*",  "libc.musl*",
 					     "ld-musl*",    "libjemalloc*", "libtcmalloc*",
 					     "libmimalloc*" };
-	const char *slash = strrchr(path, '/');
-	size_t i;
 
-	for (i = 0; i < MT_ARRAY_SIZE(names); i++)
-		if (!fnmatch(names[i], slash ? slash + 1 : path, 0))
-			return true;
-	return false;
+	return is_named(path, names, MT_ARRAY_SIZE(names));
 }
 
 #define NOT_ONE (-1000) /* beside -errno */
