@@ -22,6 +22,15 @@ say() {
 	printf '== %s%s\n' "$*" "$at"
 }
 
+# Whether the gate runs for MINUTES already; $late says so then. Never outside of it.
+late() { # MINUTES
+	local minutes
+	[ -n "${GATE_BEGAN:-}" ] || return 1
+	minutes=$((($(date +%s) - GATE_BEGAN) / 60))
+	late="the gate runs for $minutes minutes already, of its 50; scripts/test.sh has no limit"
+	[ $minutes -ge "$1" ]
+}
+
 # Install what is missing of the named packages; needs root only if something is.
 need_packages() {
 	local p missing=()

@@ -5,17 +5,18 @@ set -euo pipefail
 
 usage() {
 	cat <<'E'
-Usage: tests/kernels/run.sh [--build DIR]... [--jobs N] [--keep] [KERNEL...]
+Usage: tests/kernels/run.sh [--build DIR]... [--jobs N] [--lenient] [--keep] [KERNEL...]
 
 KERNEL is RELEASE/ARCH: 5.10, 6.1 or 6.12 / amd64 or arm64 (default: all six).
 The kernel packages come from Debian and are kept in ${MEMTAP_CACHE:-~/.cache/memtap}/kernels.
 Prints one line a kernel: ok, FAIL or skip with the reason, and a closing line of the counts.
 A kernel is left out where its build folder, its emulator or its package is missing, unless it is
-named: then that is a failure, as is a root file system that cannot be made.
+named without --lenient: then that is a failure, as is a root file system that cannot be made.
 
   --build DIR  a build folder with memtap and the simulated stack, one for each
                architecture (default: build and build-aarch64 if it is there)
   --jobs N     machines side by side (default: 2)
+  --lenient    leave out named ones, too
   --keep       keep the work folder, and say where it is
 E
 }
@@ -26,11 +27,12 @@ top=$(readlink -f "$here/../..")
 . "$here/fetch.sh"
 # shellcheck source=tests/kernels/root.sh
 . "$here/root.sh"
-builds=() kernels=() said=() jobs=2 keep='' named=''
+builds=() kernels=() said=() jobs=2 keep='' named='' lenient=''
 while [ $# -gt 0 ]; do
 	case $1 in
 	--build) builds+=("$(readlink -f "$2")"); shift ;;
 	--jobs) jobs=$2; shift ;;
+	--lenient) lenient=1 ;;
 	--keep) keep=1 ;;
 	-h | --help) usage; exit 0 ;;
 	-*) usage >&2; exit 2 ;;
@@ -38,7 +40,7 @@ while [ $# -gt 0 ]; do
 	esac
 	shift
 done
-[ ${#kernels[@]} = 0 ] || named=1
+[ ${#kernels[@]} = 0 ] || [ "$lenient" ] || named=1
 [ ${#builds[@]} -gt 0 ] || builds=("$top"/build "$top"/build-aarch64)
 # The slowest first: they end together.
 [ ${#kernels[@]} -gt 0 ] || kernels=(6.1/amd64 6.1/arm64 6.12/amd64 6.12/arm64 5.10/amd64 5.10/arm64)

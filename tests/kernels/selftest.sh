@@ -33,6 +33,7 @@ expect() { # NAME STATUS LINE ARGUMENT...
 expect "no root file system, named" 1 "FAIL kernel 6.1/$arch (its root file system" --build "$dir/build" "6.1/$arch"
 expect "no root file system" 1 "FAIL kernel 6.1/$arch (its root file system" --build "$dir/build"
 expect "no build folder" 0 "skip kernel 6.1/$arch (no build folder for it)" --build "$dir/none"
+expect "no build folder, named, lenient" 0 "skip kernel 6.1/$arch (no build folder for it)" --lenient --build "$dir/none" "6.1/$arch"
 expect "no build folder, named" 1 "FAIL kernel 6.1/$arch (no build folder for it)" --build "$dir/none" "6.1/$arch"
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
